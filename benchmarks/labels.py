@@ -22,7 +22,6 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import time
 import warnings
 from functools import cache, partial
-from unittest import mock
 
 import numpy as np
 from scipy import stats
@@ -31,7 +30,7 @@ from harness import finish, parser_for, run_jobs
 from pacsent import TextClassifier
 from pacsent.bounds.binomial import upper_limit
 from pacsent.certify import certify_stream
-from pacsent.classify import fit_learning_curve, next_to_label, suspicious_labels
+from pacsent.classify import fit_learning_curve, next_to_label
 from pacsent.paper import benchmark_datasets as datasets
 
 SETS = ("subj", "mr", "trec", "20news", "imdb")
@@ -157,8 +156,7 @@ def wrong_draw(job):
     from sklearn.model_selection import cross_val_predict
     from sklearn.pipeline import make_pipeline
 
-    from pacsent.certify.near_duplicates import near_duplicate_clusters
-    from pacsent.classify.label_quality import out_of_fold_log_proba
+    from pacsent.classify.label_quality import audit_left_out, predict_labels_left_out
 
     name, seed, data = job
     texts, right, _, _ = drawn(name, data, seed, _FLIPPED)
@@ -170,10 +168,9 @@ def wrong_draw(job):
     def precision(rows):
         return float(np.isin(rows[: flipped.size], flipped).sum() / flipped.size)
 
-    model = new_model()
-    same = out_of_fold_log_proba(texts, labels, near_duplicate_clusters(texts), model, seed)
-    with mock.patch("pacsent.classify.label_quality.out_of_fold_log_proba", return_value=same):
-        ours = suspicious_labels(texts, labels)  # which would fit the same folds once more
+    left_out = predict_labels_left_out(texts, labels, new_model())
+    same = left_out.log_proba
+    ours = audit_left_out(left_out).suspicious
     pipeline = make_pipeline(TfidfVectorizer(), LogisticRegression(max_iter=1000))
     usual = cross_val_predict(pipeline, texts, labels, cv=5, method="predict_proba")
 

@@ -21,7 +21,6 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import html
 import lzma
 import re
-import resource
 import time
 from functools import cache
 from multiprocessing import get_context
@@ -102,7 +101,8 @@ def fit_one(job: tuple) -> dict:
     start = time.process_time()
     classifier.fit(texts, labels)
     seconds = time.process_time() - start
-    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+    status = Path("/proc/self/status").read_text()  # ru_maxrss would be that of the parent
+    memory = int(re.search(r"VmHWM:\s*(\d+)", status)[1]) / 1024**2
 
     proba = classifier.predict_proba(new_texts)  # (n_new, n_classes)
     columns = np.searchsorted(classifier.classes_, new_labels)

@@ -12,7 +12,14 @@ from helpers import invoke
 from pacsent import CertifiedClassifier, TextClassifier, save
 from pacsent.classify import LearningCurve, audit, next_to_label, suspicious_labels
 from pacsent.classify.diagnostics import report
-from pacsent.classify.label_quality import _curve_posterior, fit_holdout_curve
+from pacsent.classify.label_quality import (
+    _curve_posterior,
+    audit_left_out,
+    fit_holdout_curve,
+    fit_learning_curve_left_out,
+    out_of_fold_log_proba,
+    predict_labels_left_out,
+)
 
 ENDS = ("rise", "pot", "bow", "side", "trail", "land", "room", "light")
 NOUNS = [first + end for first in ("sun", "tea", "rain", "sea", "fox", "oak") for end in ENDS]
@@ -79,6 +86,72 @@ def test_a_near_duplicate_with_another_label_is_named():
     assert found[len(TEXTS)].suggested == "up"
     with pytest.raises(ValueError, match="at least two"):
         suspicious_labels(["a b"] * 4, ["x", "x", "y", "y"], model=TextClassifier(None))
+
+
+class FittedOnEachFold(TextClassifier):
+    """A classifier that is not known to be one: it is fitted anew on each four of five folds."""
+
+
+def own_words(n, n_classes=2):
+    """Texts that share no word, with labels that follow from nothing: they can be learnt by heart.
+
+    Every text is there twice, almost.
+    """
+    texts = [" ".join(f"word{i}x{k}" for k in range(8)) for i in range(n)]
+    labels = np.random.default_rng(0).integers(n_classes, size=n)
+    return [*texts, *(f"{text} too" for text in texts)], np.tile(labels, 2)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_no_label_is_predicted_by_its_own_text_or_a_near_duplicate(n_classes):
+    texts, labels = own_words(150, n_classes)
+    model = TextClassifier(None, characters=None)
+    assert model.fit(texts, labels).score(texts, labels) > 0.95
+
+    left_out = predict_labels_left_out(texts, labels, model)
+
+    accuracy = (left_out.log_proba.argmax(axis=1) == labels).mean()
+    assert accuracy < 1 / n_classes + 0.15
+    assert np.array_equal(left_out.folds[:150], left_out.folds[150:])
+
+
+def test_texts_left_out_are_predicted_as_by_fits_on_the_other_folds():
+    rng = np.random.default_rng(1)
+    texts = [f"{text} {' '.join(rng.choice(NOUNS, 4))}" for text in TEXTS * 3]
+    clusters = np.arange(len(texts))
+    y = np.array([label == "up" for label in LABELS * 3]).astype(np.int64)
+    y[::9] = 1 - y[::9]
+
+    once = out_of_fold_log_proba(texts, y, clusters, TextClassifier(None))
+    five_fits = out_of_fold_log_proba(texts, y, clusters, FittedOnEachFold(None))
+
+    assert (once.argmax(axis=1) == five_fits.argmax(axis=1)).mean() > 0.95
+    assert np.abs(np.exp(once) - np.exp(five_fits)).mean() < 0.08
+    assert np.allclose(np.exp(once).sum(axis=1), 1.0)
+
+
+def test_a_class_without_two_texts_in_the_other_folds_has_probability_0():
+    texts = [*TEXTS, "odd oakbow alone"]
+    y = np.array([*(label == "up" for label in LABELS), 2]).astype(np.int64)
+
+    log_p = out_of_fold_log_proba(texts, y, np.arange(len(texts)), TextClassifier(None))
+
+    assert np.allclose(np.exp(log_p[:, 2]), 1e-9)
+    assert np.allclose(np.exp(log_p[:, :2]).sum(axis=1), 1.0)
+
+
+def test_audit_and_learning_curve_share_predictions():
+    model = TextClassifier(None, characters=None)
+    labels = [*LABELS[:-4], *LABELS[-4:][::-1]]
+    left_out = predict_labels_left_out(TEXTS, labels, model)
+
+    found = audit_left_out(left_out, model)
+    curve = fit_learning_curve_left_out(left_out, model, 0)
+
+    assert found.suspicious == suspicious_labels(TEXTS, labels, model=model)
+    right = left_out.log_proba.argmax(axis=1) == left_out.labels.encoded
+    assert curve.n_errors[-1] == (~right).sum()
+    assert curve.n_tested[-1] == len(TEXTS)
 
 
 def curve_of(a, b, c, n=400):

@@ -241,6 +241,40 @@ def fit_by_folds(
     return replace(model, report=report, left_out=(chosen[tried.tested], mean))
 
 
+def predict_left_out(
+    rows: Labelled,
+    candidates: Candidates,
+    selection: str,
+    fold_of_row: np.ndarray,
+    n_threads: int,
+    copies: np.ndarray | None = None,
+) -> Linear:
+    """Decision values of every row by a model that was fitted on the other folds.
+
+    Candidates are chosen once, as `fit_by_folds` chooses them, and their weights fitted anew
+    without each fold. The result has only what `fit_by_folds` reports about texts left out.
+    """
+    # As in a fit, a class of a single text does not count: folds could not hold it out and fit it.
+    learnable = np.flatnonzero(np.bincount(rows.labels)[rows.labels] >= 2)
+    learnable_copies = None if copies is None else copies[learnable]
+    chosen_from = rows.select(learnable)
+    part, folds, _ = selected(chosen_from, chosen_from.labels, None, learnable_copies)
+    tried = try_all(part, candidates, folds, n_threads)
+    shares = tried.shares(*(tried.least_loss() if selection == "loss" else tried.fewest_errors()))
+    is_averaged = shares > 0
+
+    n_folds = int(fold_of_row.max()) + 1
+    every_row = Folds(fold_of_row, n_folds, np.ones(fold_of_row.size, bool))
+    cross_validation = CrossValidation(rows, candidates, every_row, n_threads, _FINAL)
+    averaged = [candidate for candidate, is_kept in zip(tried.candidates, is_averaged) if is_kept]
+    left_out = cross_validation.score(averaged)
+    mean = left_out.values @ shares[is_averaged]  # (n, n_columns), fold by fold
+
+    nothing = np.zeros((0, mean.shape[1]), np.float32)
+    report = _judged(mean, rows, left_out.tested)
+    return Linear(nothing, nothing, np.zeros(mean.shape[1]), report, (left_out.tested, mean))
+
+
 def selected(
     rows: Labelled, kinds: np.ndarray, groups: Any, copies: Any
 ) -> tuple[Labelled, "Folds", np.ndarray]:
@@ -354,6 +388,7 @@ def distinct_texts(labels: np.ndarray, copies: Any) -> tuple[np.ndarray, np.ndar
 class Tried:
     """Decision values of all candidates on held-out rows."""
 
+    candidates: list["Candidate"]
     table: list[dict]  # the options and the accuracy of each candidate
     values: np.ndarray  # (n_tested, n_columns, n_candidates)
     tested: np.ndarray  # (n_tested,) rows
@@ -468,8 +503,16 @@ class CrossValidation:
     quarter of them under the others. `score` tries the best candidates of these on all folds.
     """
 
-    def __init__(self, rows: Labelled, candidates: Candidates, folds: Folds, n_threads: int):
+    def __init__(
+        self,
+        rows: Labelled,
+        candidates: Candidates,
+        folds: Folds,
+        n_threads: int,
+        precision: dict = _CROSS_VALIDATED,
+    ):
         self.rows = rows
+        self.precision = precision
         self.folds = folds
         self.n_threads = n_threads
         self.weightings = candidates.weightings
@@ -537,7 +580,7 @@ class CrossValidation:
                     "n_errors": int((~is_right).sum()),
                 }
             )
-        return Tried(table, values, evaluated_rows, labels, weights)
+        return Tried(candidates, table, values, evaluated_rows, labels, weights)
 
     def _candidates(self, weightings: Iterable[str], pairs: Iterable[int]) -> list[Candidate]:
         return list(starmap(Candidate, product(weightings, pairs)))
@@ -551,7 +594,7 @@ class CrossValidation:
         """The n candidates with the least loss on the first fold, in the order given."""
         rows = self._evaluated_rows([0])
         values = self._held_out_values(candidates, [0])
-        tried = Tried([], values, rows, self.rows.labels[rows], self.rows.weights[rows])
+        tried = Tried(candidates, [], values, rows, self.rows.labels[rows], self.rows.weights[rows])
         best = np.argsort(tried.losses(), kind="stable")[:n]
         return [candidates[number] for number in np.sort(best)]
 
@@ -607,7 +650,7 @@ class CrossValidation:
                 dense_scales,
                 left_out=fold,
                 folds=self.folds.of,
-                precision=_CROSS_VALIDATED,
+                precision=self.precision,
             )
             for f in np.unique(fold):
                 X = held_out_X[f]

@@ -3,7 +3,7 @@
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import clone
@@ -15,11 +15,13 @@ from pacsent.certify.near_duplicates import near_duplicate_clusters
 from pacsent.classify.classifier import TextClassifier
 from pacsent.classify.fitting import FOLD_SEED
 from pacsent.classify.label_reports import Audit, LearningCurve, SuspiciousLabel
+from pacsent.classify.left_out import predict_left_out
 from pacsent.storage import load
 from pacsent.text.ngrams import fingerprints, nonempty_rows
 from pacsent.text.texts import as_texts
 
 _FOLDS = 5
+_LOWEST_LOG_PROBA = np.log(1e-9)
 # Nats from which on a label is suspicious; right labels often have a smaller score.
 _MIN_SCORE = 1.0
 # Nats that each near-duplicate with another label adds to the score of a label.
@@ -71,14 +73,41 @@ def suspicious_labels(X: Iterable[str], y: Any, *, model: Any = None) -> list[Su
     >>> first.row, first.suggested
     (7, 'down')
     """
+    return _find_suspicious(predict_labels_left_out(X, y, model))
+
+
+class LabelsLeftOut(NamedTuple):
+    """Labelled texts, and what classifiers that were not fitted on them say about each.
+
+    Several reports share them: `audit` and `fit_learning_curve`.
+    """
+
+    all_texts: list[str]
+    all_labels: list
+    kept: list[int]  # rows of the texts that are not empty
+    texts: list[str]  # without empty ones, (n,)
+    labels: ClassLabels  # (n,)
+    clusters: np.ndarray  # (n,), the same number for near-duplicates
+    folds: np.ndarray  # (n,)
+    log_proba: np.ndarray  # (n, n_classes)
+
+
+def predict_labels_left_out(X: Iterable[str], y: Any, model: Any = None) -> LabelsLeftOut:
+    """Predict every text that is not empty by a classifier that was fitted on others."""
     all_texts = as_texts(X)
+    all_labels = as_labels(y, len(all_texts))
     kept = nonempty_rows(all_texts).tolist()
-    names_of_rows = as_labels(y, len(all_texts))
     texts = [all_texts[row] for row in kept]
-    labels = ClassLabels.of_column([names_of_rows[row] for row in kept], len(texts))
-    classes, y = labels.classes, labels.encoded
+    labels = ClassLabels.of_column([all_labels[row] for row in kept], len(texts))
     clusters = near_duplicate_clusters(texts)
-    log_p = out_of_fold_log_proba(texts, y, clusters, model)
+    folds = _draw_folds(clusters)
+    log_proba = _predict_folds(texts, labels.encoded, clusters, folds, model)
+    return LabelsLeftOut(all_texts, all_labels, kept, texts, labels, clusters, folds, log_proba)
+
+
+def _find_suspicious(left_out: LabelsLeftOut) -> list[SuspiciousLabel]:
+    kept, clusters, log_p = left_out.kept, left_out.clusters, left_out.log_proba
+    classes, y = left_out.labels.classes, left_out.labels.encoded
 
     # The score of each label, and what to put in its place, (n,).
     score, suggested = _score_labels(log_p, y)
@@ -159,17 +188,33 @@ def out_of_fold_log_proba(
     Texts of a near-duplicate cluster are in one fold. A class that has fewer than two texts to fit
     has probability 0.
     """
-    model = TextClassifier("english") if model is None else model
+    return _predict_folds(texts, y, clusters, _draw_folds(clusters), model)
+
+
+def _draw_folds(clusters: np.ndarray) -> np.ndarray:
+    """The fold of each text; those of a cluster have the same."""
     order = np.random.default_rng(FOLD_SEED).permutation(int(clusters.max()) + 1)
-    folds = (order % _FOLDS)[clusters]
-    log_p = np.full((y.size, int(y.max()) + 1), np.log(1e-9))
+    return (order % _FOLDS)[clusters]
+
+
+def _predict_folds(
+    texts: Sequence[str], y: np.ndarray, clusters: np.ndarray, folds: np.ndarray, model: Any
+) -> np.ndarray:
+    """`out_of_fold_log_proba` with these folds."""
+    model = TextClassifier("english") if model is None else model
     for fold in np.unique(folds):
-        fold_model = _fit_others(model, texts, y, np.flatnonzero(folds != fold))
-        if fold_model is None:
+        if (np.bincount(y[folds != fold]) >= 2).sum() < 2:
             raise ValueError(
                 "texts must have two classes with at least two different texts each, in every "
                 f"{_FOLDS - 1} of {_FOLDS} folds. Got fewer instead. Add texts."
             )
+    if type(model) is TextClassifier:
+        log_p = predict_left_out(model, texts, y, folds, clusters)
+        return np.maximum(log_p, _LOWEST_LOG_PROBA)
+
+    log_p = np.full((y.size, int(y.max()) + 1), _LOWEST_LOG_PROBA)
+    for fold in np.unique(folds):
+        fold_model = _fit_others(model, texts, y, np.flatnonzero(folds != fold))
         tested = np.flatnonzero(folds == fold).tolist()
         proba = np.asarray(fold_model.predict_proba([texts[i] for i in tested]), np.float64)
         log_p[np.ix_(tested, fold_model.classes_)] = np.log(np.maximum(proba, 1e-9))
@@ -193,13 +238,14 @@ def audit(X: Iterable[str], y: Sequence, *, model: Any = None) -> Audit:
     >>> result.duplicates, result.counts
     ([[0, 60]], {'down': 30, 'up': 31})
     """
-    texts = as_texts(X)
-    names = as_labels(y, len(texts))
-    suspicious = suspicious_labels(texts, names, model=model)
-    kept = nonempty_rows(texts).tolist()
-    kept_texts = [texts[row] for row in kept]
-    duplicates = _group_rows(kept, fingerprints(kept_texts))
-    near_duplicates = _group_rows(kept, near_duplicate_clusters(kept_texts))
+    return audit_left_out(predict_labels_left_out(X, y, model), model)
+
+
+def audit_left_out(left_out: LabelsLeftOut, model: Any = None) -> Audit:
+    """`audit`, from what `predict_labels_left_out` returned for this model."""
+    texts, names, kept = left_out.all_texts, left_out.all_labels, left_out.kept
+    duplicates = _group_rows(kept, fingerprints(left_out.texts))
+    near_duplicates = _group_rows(kept, left_out.clusters)
     is_exact = set(map(tuple, duplicates))
     near_duplicates = [rows for rows in near_duplicates if tuple(rows) not in is_exact]
     totals = Counter(names[row] for row in kept)
@@ -207,7 +253,7 @@ def audit(X: Iterable[str], y: Sequence, *, model: Any = None) -> Audit:
         texts=texts,
         labels=names,
         counts={name: totals[name] for name in sorted(totals, key=str)},
-        suspicious=suspicious,
+        suspicious=_find_suspicious(left_out),
         duplicates=duplicates,
         near_duplicates=near_duplicates,
         empty=sorted(set(range(len(texts))).difference(kept)),
@@ -292,6 +338,31 @@ def fit_learning_curve(
     rng = check_random_state(random_state)
     clusters = near_duplicate_clusters(texts)
     folds = (rng.permutation(int(clusters.max()) + 1) % _FOLDS)[clusters]
+    return _fit_curve(model, texts, y, folds, rng)
+
+
+def fit_learning_curve_left_out(
+    left_out: LabelsLeftOut, model: Any, random_state: int | np.random.RandomState | None = None
+) -> LearningCurve:
+    """`fit_learning_curve`, from what `predict_labels_left_out` returned for this model.
+
+    Its folds are taken, and its errors with all labels outside a fold, whose fits are more than
+    half of the time. The candidates behind these were chosen on all labels, once.
+    """
+    texts, y, folds = left_out.texts, left_out.labels.encoded, left_out.folds
+    answers = left_out.log_proba.argmax(axis=1)
+    return _fit_curve(model, texts, y, folds, check_random_state(random_state), answers)
+
+
+def _fit_curve(
+    model: Any,
+    texts: list[str],
+    y: np.ndarray,
+    folds: np.ndarray,
+    rng: np.random.RandomState,
+    answers: np.ndarray | None = None,
+) -> LearningCurve:
+    """The curve through the errors on these folds; `answers` are those with all other labels."""
     n_fitted = len(texts) - len(texts) // _FOLDS
     smallest = np.clip(_MIN_CLASS_LABELS * (int(y.max()) + 1) / n_fitted, 0.125, 0.5)
     parts = np.geomspace(smallest, 1.0, _CURVE_PARTS)
@@ -301,6 +372,9 @@ def fit_learning_curve(
         training = rng.permutation(np.flatnonzero(folds != fold))
         for at, part in enumerate(parts):
             size = round(part * training.size)
+            if answers is not None and size == training.size:
+                totals[at] += 1, size, tested.size, (answers[tested] != y[tested]).sum()
+                continue
             fold_model = _fit_others(model, texts, y, training[:size])
             if fold_model is not None:
                 wrong = fold_model.predict([texts[i] for i in tested]) != y[tested]

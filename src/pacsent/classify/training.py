@@ -113,41 +113,19 @@ def fit_classifier(
     )
     texts = training.texts
     selection = choose_selection(selection, training)
-    candidates = fitting.Candidates(
-        as_scales(Cs, "Cs"),
-        as_scales(choose_dense_scales(dense_scales, selection), "dense_scales"),
-        choose_weightings(weighting, training),
-    )
+    candidates = make_candidates(training, selection, Cs, dense_scales, weighting)
     threads = n_threads(n_jobs)
-
-    # N-grams of words: X (n, n_ngrams), and the length of each row before it was scaled to 1.
-    sizes = choose_ngram_sizes(texts) if ngrams == "auto" else check_ngram_sizes(ngrams)
-    word_ngrams = count_ngrams(texts, sizes, threads)
-    if len(word_ngrams) == 0:
-        raise ValueError(
-            "texts must have words. Got no word in any of them instead. Check which column "
-            "holds the text."
-        )
-    X, lengths = word_ngrams.tf_idf_and_lengths(texts, threads)
-
-    # Sentence vectors, centred and scaled to a mean square of 1: E (n, n_dims).
-    text_encoder = make_text_encoder(encoder, method, n_jobs)
-    if text_encoder is not None:
-        text_encoder = text_encoder.fit(texts)
-    return_freed_memory()  # of batches of n-grams
-    E, mean_vector, vector_scale = standardize(encode_texts(text_encoder, texts))
-    return_freed_memory()  # of batches of vectors
+    features = make_features(texts, encoder, method, ngrams, n_jobs)
+    word_ngrams, X = features.ngrams, features.X
 
     # The linear model on both, and the one on n-grams of characters.
-    rows = fitting.Labelled(
-        *(X, E, training.labels.encoded, training.labels.classes.size, training.weights),
-        are_rare=training.has_many_classes,
-    )
-    min_coverage = choose_min_coverage(training, word_ngrams, X, text_encoder)
+    rows = make_rows(training, features)
+    min_coverage = choose_min_coverage(training, word_ngrams, X, features.encoder)
     linear, label_thresholds = fit_linear_model(rows, training, candidates, selection, threads)
     # What follows needs no sentence vectors: of many texts they are the largest array.
-    rows = dataclasses.replace(rows, E=np.zeros((len(texts), 0), np.float32))
-    del E
+    no_vectors = np.zeros((len(texts), 0), np.float32)
+    rows = dataclasses.replace(rows, E=no_vectors)
+    features = dataclasses.replace(features, E=no_vectors)
     return_freed_memory()
     character_ngrams = None
     if characters is not None and not training.labels.is_multilabel:
@@ -157,7 +135,7 @@ def fit_classifier(
         X_characters = character_ngrams.tf_idf(texts, threads)
         return_freed_memory()
         linear_characters, _ = fit_linear_model(
-            dataclasses.replace(rows, X=X_characters),
+            make_character_rows(rows, X_characters),
             training,
             dataclasses.replace(candidates, weightings=("tf-idf",)),
             selection,
@@ -165,11 +143,12 @@ def fit_classifier(
         )
         del X_characters
         return_freed_memory()
-        oov_rates = measure_oov_rates(training, word_ngrams, X, text_encoder)
+        oov_rates = measure_oov_rates(training, word_ngrams, X, features.encoder)
         linear = fitting.with_characters(linear, linear_characters, rows, oov_rates)
 
     model = make_text_model(
-        linear, word_ngrams, character_ngrams, text_encoder, mean_vector, vector_scale
+        *(linear, word_ngrams, character_ngrams),
+        *(features.encoder, features.mean_vector, features.vector_scale),
     )
     report = dict(linear.report)
     out_of_fold = report.pop("out_of_fold")
@@ -185,7 +164,7 @@ def fit_classifier(
         min_coverage=min_coverage,
         selection=report,
         out_of_fold=out_of_fold,
-        named_features=name_features(model, texts, float(lengths.mean())),
+        named_features=name_features(model, texts, float(features.lengths.mean())),
         training_fingerprints=np.unique(fingerprints(texts)),
         training_sketches=sketches(texts, (word_ngrams, X) if has_all_pairs else None),
     )
@@ -228,6 +207,56 @@ def select_training_texts(
 
 
 # ---- features ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class TextFeatures:
+    """The n-grams of words of texts, and their sentence vectors."""
+
+    ngrams: NGrams
+    X: sparse.csr_matrix  # (n, n_ngrams)
+    lengths: np.ndarray  # (n,), of the rows of X before they were scaled to 1
+    encoder: Encoder | None
+    E: np.ndarray  # (n, n_dims), centred and scaled to a mean square of 1
+    mean_vector: np.ndarray  # (n_dims,)
+    vector_scale: float
+
+
+def make_features(
+    texts: list[str], encoder: Any, method: str, ngrams: str | tuple[int, int], n_jobs: int | None
+) -> TextFeatures:
+    """Count the n-grams of texts and encode them."""
+    threads = n_threads(n_jobs)
+    sizes = choose_ngram_sizes(texts) if ngrams == "auto" else check_ngram_sizes(ngrams)
+    word_ngrams = count_ngrams(texts, sizes, threads)
+    if len(word_ngrams) == 0:
+        raise ValueError(
+            "texts must have words. Got no word in any of them instead. Check which column "
+            "holds the text."
+        )
+    X, lengths = word_ngrams.tf_idf_and_lengths(texts, threads)
+
+    text_encoder = make_text_encoder(encoder, method, n_jobs)
+    if text_encoder is not None:
+        text_encoder = text_encoder.fit(texts)
+    return_freed_memory()  # of batches of n-grams
+    standardized = standardize(encode_texts(text_encoder, texts))
+    return_freed_memory()  # of batches of vectors
+    return TextFeatures(word_ngrams, X, lengths, text_encoder, *standardized)
+
+
+def make_rows(training: TrainingTexts, features: TextFeatures) -> fitting.Labelled:
+    """The rows of the linear model on n-grams of words and vectors."""
+    labels = training.labels
+    return fitting.Labelled(
+        *(features.X, features.E, labels.encoded, labels.classes.size, training.weights),
+        are_rare=training.has_many_classes,
+    )
+
+
+def make_character_rows(rows: fitting.Labelled, X: sparse.csr_matrix) -> fitting.Labelled:
+    """The same rows with n-grams of characters, X, and no vectors."""
+    return dataclasses.replace(rows, X=X, E=np.zeros((X.shape[0], 0), np.float32))
 
 
 def choose_ngram_sizes(texts: list[str]) -> tuple[int, int]:
@@ -293,6 +322,21 @@ def standardize(vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
 
 
 # ---- the linear models ---------------------------------------------------------------------------
+
+
+def make_candidates(
+    training: TrainingTexts,
+    selection: str,
+    Cs: Sequence[float],
+    dense_scales: str | Sequence[float],
+    weighting: str,
+) -> fitting.Candidates:
+    """What is tried, by the parameters of a `TextClassifier`."""
+    return fitting.Candidates(
+        as_scales(Cs, "Cs"),
+        as_scales(choose_dense_scales(dense_scales, selection), "dense_scales"),
+        choose_weightings(weighting, training),
+    )
 
 
 def choose_selection(selection: str, training: TrainingTexts) -> str:

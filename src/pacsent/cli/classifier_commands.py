@@ -360,7 +360,7 @@ def report(model, data, output, curve, audit, overwrite, as_json, **options):
     """
     from sklearn.base import clone
 
-    from pacsent import classify as tools
+    from pacsent.classify import label_quality as tools
     from pacsent.classify.diagnostics import report
     from pacsent.files import check_output
 
@@ -369,10 +369,13 @@ def report(model, data, output, curve, audit, overwrite, as_json, **options):
     classifier, labelled = inputs.open_labelled(model, data, options)
     texts, labels = labelled.texts, labelled.labels
     fresh = clone(getattr(classifier, "estimator_", classifier))
-    line = tools.fit_learning_curve(texts, labels, model=fresh, random_state=0) if curve else None
-    audited = None
-    if audit:
-        audited = replace(tools.audit(texts, labels, model=fresh), rows=labelled.rows)
+    line = audited = None
+    if audit:  # both sections look at predictions for texts left out: they are made once
+        left_out = tools.predict_labels_left_out(texts, labels, fresh)
+        audited = replace(tools.audit_left_out(left_out, fresh), rows=labelled.rows)
+        line = tools.fit_learning_curve_left_out(left_out, fresh, 0) if curve else None
+    elif curve:
+        line = tools.fit_learning_curve(texts, labels, model=fresh, random_state=0)
     result = report(classifier, texts, labels, curve=line, audit=audited)
     errors = [{**error, "row": labelled.rows[error["row"]]} for error in result.errors]
     if ids is not None:
