@@ -202,7 +202,7 @@ class Index:
         if not texts:
             return np.arange(0)
 
-        # Encoded before the lock is taken, so that nobody waits for the encoder.
+        # Encoded before the lock is taken, so that no other thread waits for the encoder.
         block = self._make_block(texts, Columns.of(metadata, len(texts)))
         with self._lock:
             ids = np.arange(self._next_number, self._next_number + len(texts))
