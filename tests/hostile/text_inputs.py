@@ -248,7 +248,7 @@ TABLE = {**_TEXTS_ALONE, **_OR_TOKENS, **_ANY_ROWS}
 NOT_TEXTS = {
     **{
         f"web.ServedModel.{name}": "texts of a request, which its schema has checked"
-        for name in ("n_tokens", "posteriors")
+        for name in ("answer", "n_tokens", "posteriors")
     },
     "predict.control_risk": "as certify_predictions, whose clusters it uses",
     "certify.traffic_error_upper": "as certify_predictions, whose clusters it uses",

@@ -25,8 +25,8 @@ from pacsent.kernels.clusters import cluster_by_edits
 from pacsent.kernels.known_texts import (
     ABSENT,
     UNKNOWN,
-    Postings,
     Prefixes,
+    PrefixPostings,
     Sketches,
     are_near,
     find_prefixes,
@@ -133,7 +133,7 @@ class KnownIndex(NamedTuple):
     idf: np.ndarray  # (n_ids,), by numbers
     unknown_idf: float  # of ids that no known text has
     lengths: np.ndarray  # (n_known,): of the known texts; 0 of those that are not listed
-    postings: Postings  # of the first of texts with the same sketch
+    postings: PrefixPostings  # of the first of texts with the same sketch
 
 
 def index_known(known: np.ndarray) -> KnownIndex:
@@ -268,7 +268,7 @@ def keep_index(known: np.ndarray, arrays: Mapping[str, np.ndarray]) -> None:
         raise ValueError("known.postings.starts must be the bounds of known.postings.rows")
     remainders = checked_tensor(arrays, "known.postings.remainders", np.uint16, (rows.size,))
 
-    postings = Postings(
+    postings = PrefixPostings(
         rows=rows,
         remainders=remainders.astype(np.float32) / np.float32(_REMAINDER_STEPS),
         starts=starts.astype(np.int64),

@@ -69,7 +69,7 @@ class Prefixes(NamedTuple):
     lengths: np.ndarray  # (n_rows,): of the rows, by the idf of all their ids
 
 
-class Postings(NamedTuple):
+class PrefixPostings(NamedTuple):
     """The rows whose prefixes have an id: those of id k are rows[starts[k]:starts[k + 1]]."""
 
     rows: np.ndarray  # int32
@@ -142,7 +142,7 @@ def find_prefixes_plainly(numbers, idf, unknown_idf, least):
     )
 
 
-def list_rows(prefixes: Prefixes, rows: np.ndarray, n_ids: int) -> Postings:
+def list_rows(prefixes: Prefixes, rows: np.ndarray, n_ids: int) -> PrefixPostings:
     """The postings of some rows, by their prefixes; rows of an id are in the order of `rows`.
 
     `rows`, int32 of shape (n_rows,), are the numbers to be listed.
@@ -162,7 +162,7 @@ def list_rows(prefixes: Prefixes, rows: np.ndarray, n_ids: int) -> Postings:
             next_places,
             *(listed_rows, remainders),
         )
-    return Postings(listed_rows, remainders, starts)
+    return PrefixPostings(listed_rows, remainders, starts)
 
 
 def list_rows_plainly(prefixes, rows, n_ids):
@@ -170,14 +170,14 @@ def list_rows_plainly(prefixes, rows, n_ids):
     order = np.argsort(prefixes.entries, kind="stable")
     row_of_entry = np.repeat(rows, np.diff(prefixes.starts))
     starts = np.searchsorted(prefixes.entries[order], np.arange(n_ids + 1))
-    return Postings(row_of_entry[order], prefixes.remainders[order], starts)
+    return PrefixPostings(row_of_entry[order], prefixes.remainders[order], starts)
 
 
 def are_near(
     texts: Sketches,
     known: np.ndarray,
     known_lengths: np.ndarray,
-    postings: Postings,
+    postings: PrefixPostings,
     least: float,
     least_bound: float,
 ) -> np.ndarray:
@@ -192,7 +192,7 @@ def are_near(
     known : uint32 array of shape (n_known, n_columns)
         Sketches of the known texts.
     known_lengths : float64 array of shape (n_known,)
-    postings : Postings
+    postings : PrefixPostings
         Of the known texts, by their rows in `known`.
     least, least_bound : float
     """

@@ -60,15 +60,17 @@ class BaseEncoder(ClassNamePrefixFeaturesOutMixin, EncoderMixin, BaseEstimator, 
     def posterior(self, X: Iterable[str]) -> Posteriors:
         """The vectors, (n, n_dims), float32, and nan for their variances."""
         texts = as_texts(X)
-        vectors = np.zeros((0, self.n_dims), np.float32)
+        vectors = None
         start = 0
         for part, _ in self.stream(texts):
-            if start == 0:  # batches are written into one array, which is not needed twice
+            if vectors is None:  # batches are written into one array, which is not needed twice
                 vectors = np.empty((len(texts), part.shape[1]), part.dtype)
             if part.shape[1] != vectors.shape[1]:
                 raise ValueError(f"{self.method_name} must give vectors of one size. Got several.")
             vectors[start : start + len(part)] = part
             start += len(part)
+        if vectors is None:
+            vectors = np.zeros((0, self.n_dims), np.float32)
         return vectors, np.full(len(texts), np.nan)
 
     def stream(self, X: Iterable[str]) -> Iterator[Posteriors]:
