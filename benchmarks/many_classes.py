@@ -1,15 +1,17 @@
 """Many classes: time, memory and accuracy of a fit against the number of classes.
 
     python benchmarks/many_classes.py [--classes 100 200 500 1000] [--texts 20] [--data FOLDER]
-        [--methods TextClassifier scikit-learn] [--half reported] [--save]
+        [--methods TextClassifier CertifiedClassifier scikit-learn] [--half reported]
+        [--processes 1] [--save]
 
 FOLDER holds corpora/enwik8.xz (default: PACSENT_DATA). A class is an article of Wikipedia with
 enough sentences, its texts are sentences of 8 to 60 words drawn at random, and the question is
 which article a new sentence is from. What TextClassifier does with many classes was chosen on every
 second article (`--half chosen`); the numbers reported are of the others.
 scikit-learn: TfidfVectorizer and LogisticRegression with their defaults, which choose nothing;
-TextClassifier chooses its candidate by cross-validation. Every fit is a process of its own with one
-thread; seconds are of the processor, and memory is the largest that the process held.
+TextClassifier chooses its candidate by cross-validation, and CertifiedClassifier holds out texts
+and fits on the others. Every fit is a process of its own with one thread; seconds are CPU time, and
+memory is the largest that the process had.
 """
 
 import os
@@ -32,10 +34,10 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
 from harness import finish, parser_for
-from pacsent import TextClassifier
+from pacsent import CertifiedClassifier, TextClassifier
 
 CLASSES = (100, 200, 500, 1000)
-METHODS = ("TextClassifier", "scikit-learn")
+METHODS = ("TextClassifier", "CertifiedClassifier", "scikit-learn")
 N_NEW = 10  # sentences of each article to predict
 HALVES = {"chosen": 0, "reported": 1}
 PAGE = re.compile(r"(?s)<page>\s*<title>(.*?)</title>.*?<text[^>]*>(.*?)</text>")
@@ -93,11 +95,14 @@ def draw(data: Path, half: str, n_classes: int, n_texts: int) -> tuple[list, lis
 def fit_one(job: tuple) -> dict:
     """One row of the table."""
     method, texts, labels, new_texts, new_labels = job
-    if method == "TextClassifier":
+    if method == "scikit-learn":
+        classifier = make_pipeline(TfidfVectorizer(), LogisticRegression(max_iter=1000))
+    else:
         TextClassifier(n_jobs=1).fit(["a good one", "a bad one"] * 10, ["yes", "no"] * 10)  # loads
         classifier = TextClassifier(n_jobs=1)
-    else:
-        classifier = make_pipeline(TfidfVectorizer(), LogisticRegression(max_iter=1000))
+        if method == "CertifiedClassifier":
+            classifier = CertifiedClassifier(classifier)
+
     start = time.process_time()
     classifier.fit(texts, labels)
     seconds = time.process_time() - start
@@ -124,15 +129,20 @@ def main():
     parser.add_argument("--texts", type=int, default=20, help="of each class (default: 20)")
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=METHODS)
     parser.add_argument("--half", choices=HALVES, default="reported")
+    parser.add_argument("--processes", type=int, default=1, help="fits measured side by side")
     given = parser.parse_args()
 
-    rows = []
+    jobs = []
     for n_classes in given.classes:
         drawn = draw(given.data, given.half, n_classes, given.texts)
-        for method in given.methods:
-            with get_context("spawn").Pool(1) as pool:  # the memory is that of this fit alone
-                rows.append(pool.map(fit_one, [(method, *drawn)])[0])
-            print(rows[-1], flush=True)
+        jobs += [(method, *drawn) for method in given.methods]
+    rows = []
+    # A process for each fit: its memory is that of this fit alone.
+    with get_context("spawn").Pool(given.processes, maxtasksperchild=1) as pool:
+        for row in pool.imap(fit_one, jobs, chunksize=1):
+            rows.append(row)
+            print(row, flush=True)
+
     seconds = {(row["method"], row["classes"]): row["CPU s"] for row in rows}
     most = rows[-1]["classes"]
     summary = {f"{method} {most} classes, CPU s": seconds[method, most] for method in given.methods}
