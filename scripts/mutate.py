@@ -1,6 +1,6 @@
 """Mutation testing: change one operator or constant at a time, and count the changes tests notice.
 
-    python scripts/mutate.py bounds/pac_bayes.py tests/test_bounds.py [--most 20] [--seed 0]
+    python scripts/mutate.py bounds/pac_bayes.py tests/bounds/test_bounds.py [--most 20] [--seed 0]
 
 The package is copied to a temporary folder, where the file gets one mutation after the other, drawn
 at random without repetition; the tests run there until the first failure, in a child of a process

@@ -4,7 +4,7 @@
 
 The files that are there were written by pacsent 0.1.0 with Python 3.11.7, NumPy 2.4.6, SciPy 1.17.1
 and scikit-learn 1.9.1. Run this only where a format is changed on purpose, as all files are
-replaced: `tests/test_stored_files.py` holds later versions against them. It needs the extra
+replaced: `tests/storage/test_stored_files.py` holds later versions against them. It needs the extra
 [subwords]. All of it is made here: no text or number of others is in the files.
 """
 
@@ -211,7 +211,7 @@ README = """# Files as they were stored
 
 Every kind of model, certificate and unfinished work, written by `scripts/write_stored_files.py`
 with pacsent {pacsent}, Python {python}, NumPy {numpy}, SciPy {scipy} and scikit-learn {sklearn}.
-`tests/test_stored_files.py` opens them with the library as it is and compares its answers with
+`tests/storage/test_stored_files.py` opens them with the library as it is and compares its answers with
 those that lie beside them.
 
 - `texts.json`: made-up texts of three topics, their labels, and predictions.

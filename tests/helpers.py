@@ -168,3 +168,23 @@ def _given_attributes(value):
         for name, attribute in vars(value).items()
         if not isinstance(getattr(type(value), name, None), functools.cached_property)
     }
+
+
+WORDS_OF_TOPICS = {
+    "film": ["film", "actor", "scene", "camera"],
+    "food": ["food", "dish", "sauce", "cook"],
+    "sport": ["match", "goal", "team", "coach"],
+}
+
+
+def draw_multilabel_texts(n_texts: int, seed: int = 0) -> tuple[list[str], list[set[str]]]:
+    """Texts of one to three topics, and the set of topics of each."""
+    rng = np.random.default_rng(seed)
+    texts = []
+    labels = []
+    for i in range(n_texts):
+        topics = [topic for topic in WORDS_OF_TOPICS if rng.random() < 0.4] or ["film"]
+        words = [str(rng.choice(WORDS_OF_TOPICS[topic])) for topic in topics for _ in range(2)]
+        texts.append(" ".join([*words, f"number{i}", str(rng.choice(["the", "a", "of"]))]))
+        labels.append(set(topics))
+    return texts, labels

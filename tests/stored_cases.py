@@ -1,7 +1,7 @@
 """Everything that can be stored: the models and certificates of tests/data/stored, and questions.
 
 `scripts/write_stored_files.py` stores what `MODELS`, `CERTIFICATES` and the others make, with the
-answers of that day. `tests/test_stored_files.py` opens the stored files and asks again.
+answers of that day. `tests/storage/test_stored_files.py` opens the stored files and asks again.
 """
 
 import json

@@ -375,7 +375,7 @@ def test_quality_on_a_real_corpus(data_dir, monkeypatch):
     path = os.environ.get("PACSENT_ENWIK8")
     if not path:
         pytest.skip("set PACSENT_ENWIK8 to enwik8 cleaned with --wiki")
-    monkeypatch.syspath_prepend(Path(__file__).parents[1] / "benchmarks")
+    monkeypatch.syspath_prepend(Path(__file__).parents[2] / "benchmarks")
     from word_tasks import word_scores
 
     words = SkipGram(random_state=1).fit(Path(path)).word_vectors_

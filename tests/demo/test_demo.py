@@ -148,7 +148,7 @@ def test_the_classifier_of_messages_keeps_its_guarantees_and_notices_other_inten
 
 @pytest.mark.slow
 def test_the_readme_states_the_error_rate_that_the_demo_measures(demo):
-    readme = (Path(__file__).parents[1] / "README.md").read_text()
+    readme = (Path(__file__).parents[2] / "README.md").read_text()
     assert f"{demo[1]['bank']['test_error']:.1%} of the predictions are wrong" in readme
 
 

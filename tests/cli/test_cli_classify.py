@@ -186,7 +186,7 @@ def test_labels_that_differ_in_case_only_are_asked_about(tmp_path, monkeypatch):
 
 def test_watching_raises_the_alarm_only_where_the_stream_changes(folder, tmp_path):
     # at alpha = 0.05 one run in twenty may well raise a false alarm (their rate is simulated in
-    # test_guarantees.py), at 1e-6 none will
+    # tests/certify/test_guarantees.py), at 1e-6 none will
     texts = tmp_path / "texts.txt"
     texts.write_text("".join(f"{text}\n" for _, text in rows(300, seed=4)))
     assert "No alarm" in run("monitor", folder / "model", texts, "--alpha", "1e-6")

@@ -7,6 +7,7 @@ from scipy import sparse
 from sklearn.metrics import f1_score
 
 import pacsent
+from helpers import WORDS_OF_TOPICS, draw_multilabel_texts
 from pacsent import TextClassifier
 from pacsent.certify import MultilabelCertificate, certify_predictions
 from pacsent.certify.labels import parse_sets
@@ -14,28 +15,10 @@ from pacsent.classify.multilabel import best_threshold
 from pacsent.predict import control_risk
 from pacsent.predict.thresholds import GRID
 
-TOPICS = {
-    "film": ["film", "actor", "scene", "camera"],
-    "food": ["food", "dish", "sauce", "cook"],
-    "sport": ["match", "goal", "team", "coach"],
-}
-
-
-def labelled(n, seed=0):
-    """Texts of one to three topics, and their labels."""
-    rng = np.random.default_rng(seed)
-    texts, labels = [], []
-    for i in range(n):
-        some = [name for name in TOPICS if rng.random() < 0.4] or ["film"]
-        words = [str(rng.choice(TOPICS[name])) for name in some for _ in range(2)]
-        texts.append(" ".join([*words, f"number{i}", str(rng.choice(["the", "a", "of"]))]))
-        labels.append(set(some))
-    return texts, labels
-
 
 @pytest.fixture(scope="module")
 def fitted():
-    return TextClassifier(None, n_jobs=1).fit(*labelled(300))
+    return TextClassifier(None, n_jobs=1).fit(*draw_multilabel_texts(300))
 
 
 def test_sets_lists_tuples_arrays_and_matrices_are_the_same():
@@ -79,7 +62,7 @@ def test_ambiguous_or_impossible_labels_are_refused_in_one_line(labels, message)
 def test_what_is_for_one_class_a_text_and_unknown_labels_are_refused(fitted):
     for options in ({"class_weight": "balanced"}, {"selection": "loss"}):
         with pytest.raises(ValueError, match="several labels per text"):
-            TextClassifier(None, **options).fit(*labelled(40))
+            TextClassifier(None, **options).fit(*draw_multilabel_texts(40))
     with pytest.raises(ValueError, match="among the known ones"):
         fitted.score(["a film"], [{"music"}])
     with pytest.raises(ValueError, match="one set of labels for each text"):
@@ -87,7 +70,7 @@ def test_what_is_for_one_class_a_text_and_unknown_labels_are_refused(fitted):
 
 
 def test_labels_are_predicted_with_probabilities_of_their_own(fitted):
-    texts, labels = labelled(200, seed=1)
+    texts, labels = draw_multilabel_texts(200, seed=1)
     found = fitted.predict(texts)
     assert all(isinstance(one, tuple) for one in found)
     proba = fitted.predict_proba(texts)
@@ -104,14 +87,14 @@ def test_labels_are_predicted_with_probabilities_of_their_own(fitted):
 def test_every_text_gets_a_label_where_all_training_texts_have_one(fitted):
     assert fitted.min_labels_ == 1
     assert all(fitted.predict(["nothing known here", ""]))
-    texts, labels = labelled(60)
+    texts, labels = draw_multilabel_texts(60)
     labels[3] = set()
     weighted = TextClassifier(None, n_jobs=1).fit(texts, labels, np.ones(60), np.arange(60) % 8)
     assert weighted.min_labels_ == 0 and weighted.score(texts, labels) > 0.9
 
 
 def test_a_matrix_gives_a_matrix_in_the_order_of_its_columns():
-    texts, labels = labelled(80)
+    texts, labels = draw_multilabel_texts(80)
     frame = pd.DataFrame({name: [name in one for one in labels] for name in ("sport", "film")})
     classifier = TextClassifier(None, n_jobs=1).fit(texts, frame)
     assert classifier.classes_.tolist() == ["sport", "film"]
@@ -122,14 +105,14 @@ def test_a_matrix_gives_a_matrix_in_the_order_of_its_columns():
 
 def test_a_multilabel_model_is_saved_explained_and_loaded(fitted, tmp_path):
     again = pacsent.load(pacsent.save(fitted, tmp_path / "model"))
-    texts, labels = labelled(20, seed=2)
+    texts, labels = draw_multilabel_texts(20, seed=2)
     assert again.predict(texts) == fitted.predict(texts)
     assert np.array_equal(again.predict_proba(texts), fitted.predict_proba(texts))
     assert again.score(texts, labels) == fitted.score(texts, labels)
     explanation = again.explain("goal film", "sport")
     assert explanation.label == "sport" and explanation.by_word(1)[0][0] == "goal"
     assert explanation.decision == pytest.approx(again.decision_values(["goal film"])[0, 2], 1e-4)
-    assert {name for name, _ in again.top_features("food", 4)} <= set(TOPICS["food"])
+    assert {name for name, _ in again.top_features("food", 4)} <= set(WORDS_OF_TOPICS["food"])
 
 
 def test_the_threshold_is_that_of_the_best_f1():

@@ -5,14 +5,13 @@ import json
 import pandas as pd
 import pytest
 
-from helpers import invoke
-from test_multilabel import labelled
+from helpers import draw_multilabel_texts, invoke
 
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
     folder = tmp_path_factory.mktemp("targets")
-    texts, labels = labelled(200)
+    texts, labels = draw_multilabel_texts(200)
     joined = ["; ".join(sorted(names)) for names in labels]
     pd.DataFrame({"text": texts, "tags": joined}).to_csv(folder / "tags.csv", index=False)
     (folder / "new.txt").write_text("goal team match\nfilm actor and sauce\n")

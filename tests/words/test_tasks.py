@@ -8,7 +8,7 @@ import pytest
 
 from pacsent import Vocabulary, WordVectors
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 from word_tasks import word_scores
 
 

@@ -5,13 +5,13 @@ import re
 
 import numpy as np
 import pytest
+from test_index import made, many, words  # noqa: F401 - fixtures
 
 from pacsent import Index, load, make_encoder, save
 from pacsent.datasets import load_books as books
 from pacsent.search import clusters, lexical, rerank, split_passages
 from pacsent.search.chunking import sentences
 from pacsent.text.ngrams import word_hashes
-from test_index import made, many, words  # noqa: F401 - fixtures
 
 TEXTS = [
     "The cat slept on the warm stone.",

@@ -27,7 +27,7 @@ from pacsent.storage.model_folder import write_config
 from pacsent.words import formats, vectors
 from pacsent.words.subwords import Subwords
 
-COMMITTED = Path(__file__).parent / "data" / "model"  # a fitted method
+COMMITTED = Path(__file__).parents[1] / "data" / "model"  # a fitted method
 
 
 def same(a, b):

@@ -5,12 +5,13 @@ import pytest
 
 pytest.importorskip("fastapi")
 
+from test_serve import TEXTS, client_of, post, vectorizer  # noqa: F401
+
 from helpers import serve
 from pacsent import Index, load
 from pacsent.sentences import as_encoder
 from pacsent.web import ServedModel, create_app
 from pacsent.web.telemetry import instrument, instrument_from_environment
-from test_serve import TEXTS, client_of, post, vectorizer  # noqa: F401
 
 DOCUMENTS = ["shares fell again", "the cat slept on the sofa", "a glass of red wine"]
 NAMES = "wine cat bank tree river king sword train bread moon horse doctor music ship coffee snow"

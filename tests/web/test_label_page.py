@@ -6,9 +6,10 @@ import pytest
 
 pytest.importorskip("fastapi")
 
+from test_labelling import TEXTS, right
+
 from browsers import open_page, until
 from helpers import Running
-from test_labelling import TEXTS, right
 
 pytestmark = pytest.mark.extra(needs="browser")
 HOSTILE = "</script><img src=x onerror='window.hacked = 1'> lovely <b>film</b>"

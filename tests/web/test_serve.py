@@ -33,7 +33,7 @@ from pacsent.web import server as server_module
 from pacsent.web.drift import ClientMonitors
 from pacsent.web.logs import LOGGER, JsonFormatter
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 TEXTS = ["a glass of wine", "the cat slept", "shares fell again", "zzqx", ""]
 
 

@@ -66,7 +66,7 @@ def test_far_scores_do_not_overflow():
 
 @pytest.mark.parametrize("j", [0, 5, 33])
 def test_the_table_of_fits_is_what_its_script_makes(monkeypatch, j):
-    monkeypatch.syspath_prepend(Path(__file__).parents[1] / "scripts")
+    monkeypatch.syspath_prepend(Path(__file__).parents[2] / "scripts")
     import make_sigmoid_fits
 
     starts, scales, coefficients = logistic.sigmoid_fits()

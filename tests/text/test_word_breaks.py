@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pacsent.text import word_breaks as breaks
 from pacsent.text.word_breaks import _classes, characters_of, is_spaceless, words_of
 
-CASES = Path(__file__).parent / "data" / "word_breaks.txt.xz"
+CASES = Path(__file__).parents[1] / "data" / "word_breaks.txt.xz"
 # a character of each class, two where a class joins two properties
 KINDS = "\r\n\x85\u0308\u00ad\u200dカא" + "aⓂ'\".:,1_🇦 😀?東"
 # all segments, where the tokeniser looks for those that are words: WB3, WB3d

@@ -17,7 +17,7 @@ from pacsent import CertifiedClassifier, Index, TextClassifier
 from pacsent.sentences import as_encoder
 from pacsent.web import ServedModel, create_app
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 NOUNS = ["wine", "cat", "bank", "tree", "river", "king", "sword", "train"]
 
 
