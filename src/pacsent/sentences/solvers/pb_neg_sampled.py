@@ -17,9 +17,9 @@ term, G(mu, var_Q), is a sum over the whole vocabulary, and the same function fo
    above the tolerance, all negatives measure the remainder; where the alternation does not end,
    they do so at every step; and where single precision is not enough, `pb_neg.solve` takes over.
 
-`tests/sentences/test_negative_sampling.py` compares both solvers: each sentence's posterior mean and variance
-agree to twice the tolerance (`test_a_sample_of_the_noise_words_is_as_good_as_it_says` and those
-that follow it).
+`tests/sentences/test_negative_sampling.py` compares both solvers: each sentence's posterior mean
+and variance agree to twice the tolerance
+(`test_a_sample_of_the_noise_words_is_as_good_as_it_says` and those that follow it).
 """
 
 from collections.abc import Callable
