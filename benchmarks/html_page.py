@@ -25,9 +25,11 @@ from pacsent.predict.abstaining import AnswerRule
 from pacsent.web import export_html
 from pacsent.words import compress
 
-sys.path.append(str(Path(__file__).parents[1] / "tests"))
-from browsers import BROWSER, until
+TESTS = Path(__file__).parents[1] / "tests"
+sys.path += [str(TESTS), str(TESTS / "web")]
 from test_html_export import HOSTILE
+
+from browsers import BROWSER, until
 
 N_FITTED, N_NEW, FEWER_WORDS = 3_000, 1_000, 20_000
 MAX_DIFFERENCE = 1e-5

@@ -211,8 +211,8 @@ README = """# Files as they were stored
 
 Every kind of model, certificate and unfinished work, written by `scripts/write_stored_files.py`
 with pacsent {pacsent}, Python {python}, NumPy {numpy}, SciPy {scipy} and scikit-learn {sklearn}.
-`tests/storage/test_stored_files.py` opens them with the library as it is and compares its answers with
-those that lie beside them.
+`tests/storage/test_stored_files.py` opens them with the library as it is and compares its answers
+with those that lie beside them.
 
 - `texts.json`: made-up texts of three topics, their labels, and predictions.
 - `models`: a folder for each kind of model, and its answers in a file of the same name.
