@@ -25,8 +25,7 @@ from pacsent.predict.abstaining import AnswerRule
 from pacsent.web import export_html
 from pacsent.words import compress
 
-TESTS = Path(__file__).parents[1] / "tests"
-sys.path += [str(TESTS), str(TESTS / "web")]
+sys.path += [str(Path(__file__).parents[1] / "tests" / folder) for folder in (".", "web")]
 from test_html_export import HOSTILE
 
 from browsers import BROWSER, until

@@ -73,7 +73,7 @@ def main() -> int:
         marker = f'pytest.mark.extra(needs="{extra}")'
         files = [
             str(path)
-            for path in sorted((ROOT / "tests").glob("test_*.py"))
+            for path in sorted((ROOT / "tests").rglob("test_*.py"))
             if marker in path.read_text(encoding="utf-8")
         ]
         status, lines = run(
