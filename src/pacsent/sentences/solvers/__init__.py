@@ -1,4 +1,4 @@
-"""What finds the posteriors: objectives, gradients and solvers on arrays; no estimator, no file."""
+"""Solvers of the posteriors: objectives, gradients and solvers on arrays; no estimator, no file."""
 
 import lazy_loader
 

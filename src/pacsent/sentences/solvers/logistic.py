@@ -25,7 +25,16 @@ _FIT_TERMS = (7, 5)  # powers of 4 p (1 - p), and of the variance, in a fit
 
 @lru_cache
 def gauss_hermite(n_nodes: int) -> tuple[np.ndarray, np.ndarray]:
-    """(nodes, weights) with E g(Z) = sum weights * g(nodes) for Z ~ N(0, 1)."""
+    """Gauss-Hermite rule: E g(Z) = sum weights * g(nodes) for Z ~ N(0, 1).
+
+    Parameters
+    ----------
+    n_nodes : int
+
+    Returns
+    -------
+    nodes, weights : array, shape (n_nodes,)
+    """
     nodes, weights = np.polynomial.hermite.hermgauss(n_nodes)
     return nodes * np.sqrt(2.0), weights / np.sqrt(np.pi)
 
@@ -34,11 +43,24 @@ def gauss_hermite(n_nodes: int) -> tuple[np.ndarray, np.ndarray]:
 def alternating_weights(n_terms: int = 24) -> np.ndarray:
     """Weights c_k with sum_k (-1)^k t_k = sum_k c_k t_k to 5.8^-n for a moment sequence t.
 
+    Parameters
+    ----------
+    n_terms : int, default=24
+        n above.
+
+    Returns
+    -------
+    weights : array, shape (n_terms,)
+
+    References
+    ----------
     Cohen, Villegas and Zagier (2000), Convergence acceleration of alternating series, algorithm 1.
     """
     scale = (3.0 + np.sqrt(8.0)) ** n_terms
     scale = (scale + 1.0 / scale) / 2.0
-    b, c, weights = -1.0, -scale, np.empty(n_terms)
+    weights = np.empty(n_terms)
+    b = -1.0
+    c = -scale
     for k in range(n_terms):
         c = b - c
         weights[k] = c / scale
@@ -47,8 +69,26 @@ def alternating_weights(n_terms: int = 24) -> np.ndarray:
 
 
 def gaussian_logistic(a: Numbers, v: Numbers) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(f, f1, f2): expected softplus, sigmoid and sigmoid' of x ~ N(a, v), v >= 0; they broadcast.
+    """Expected softplus, sigmoid and sigmoid' of a Gaussian score x ~ N(a, v).
 
+    Parameters
+    ----------
+    a : float or array
+        Means.
+    v : float or array
+        Variances, 0 or more. Both broadcast.
+
+    Returns
+    -------
+    f, f1, f2 : array
+        See the top of this module.
+
+    References
+    ----------
+    Theorem 5 of docs/theory.md.
+
+    Examples
+    --------
     >>> f, f1, f2 = gaussian_logistic(0.7, 150.0)
     >>> round(float(f), 9), round(float(f1), 9)
     (5.297096194, 0.522544957)
@@ -56,6 +96,8 @@ def gaussian_logistic(a: Numbers, v: Numbers) -> tuple[np.ndarray, np.ndarray, n
     a, v = np.broadcast_arrays(np.asarray(a, dtype=float), np.asarray(v, dtype=float))
     if np.any(v < 0):
         raise ValueError(f"v must be a variance, 0 or more. Got {v.min()} instead.")
+
+    # A quadrature with more nodes the wider the Gaussian is; beyond them, a series.
     out = np.empty((3, *a.shape))
     low = -np.inf
     for limit, n_nodes in _NODES:
@@ -70,9 +112,20 @@ def gaussian_logistic(a: Numbers, v: Numbers) -> tuple[np.ndarray, np.ndarray, n
 
 
 def higher_derivatives(a: Numbers, v: Numbers) -> tuple[np.ndarray, np.ndarray]:
-    """(f3, f4) = (E sigmoid''(x), E sigmoid'''(x)) for x ~ N(a, v), by Gauss-Hermite quadrature.
+    """Expected second and third derivative of the sigmoid at x ~ N(a, v).
 
-    Only used for control variates, which need no accuracy of their own: 32 nodes.
+    By Gauss-Hermite quadrature with 32 nodes. Only used for control variates, which need no
+    accuracy of their own.
+
+    Parameters
+    ----------
+    a, v : float or array
+        Means and variances.
+
+    Returns
+    -------
+    f3, f4 : array
+        E sigmoid''(x) and E sigmoid'''(x).
     """
     f3, f4 = np.zeros((2, *np.shape(a)))
     deviation = np.sqrt(v)
@@ -102,13 +155,19 @@ def sigmoid_fits() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     starts, scales : array of float32, shape (34,)
     coefficients : array of float32, shape (34, 7, 5)
     """
-    lines = Path(__file__).with_name("sigmoid_fits.txt").read_text().splitlines()
-    table = np.array([line.split() for line in lines[1:]], dtype=float).astype(np.float32)
+    text = Path(__file__).with_name("sigmoid_fits.txt").read_text()
+    lines = text.splitlines()[1:]  # without the header
+    table = np.array([line.split() for line in lines], dtype=float).astype(np.float32)
+    starts = table[:, 0].copy()
+    scales = table[:, 1].copy()
     coefficients = table[:, 2:].reshape(len(table), *_FIT_TERMS)
-    return table[:, 0].copy(), table[:, 1].copy(), np.ascontiguousarray(coefficients)
+    return starts, scales, np.ascontiguousarray(coefficients)
 
 
-def _quadrature(a, v, n_nodes=32):
+def _quadrature(
+    a: np.ndarray, v: np.ndarray, n_nodes: int = 32
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(f, f1, f2) by Gauss-Hermite quadrature, every term written so that nothing overflows."""
     f, f1, f2 = np.zeros((3, *a.shape))
     deviation = np.sqrt(v)
     for node, weight in zip(*gauss_hermite(n_nodes)):
@@ -121,7 +180,7 @@ def _quadrature(a, v, n_nodes=32):
     return f, f1, f2
 
 
-def _series(a, v):
+def _series(a: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """relu part + E of sum_k (-1)^(k+1) e^(-k|x|)/k, each term an exact Gaussian integral."""
     s = np.sqrt(v)
     z = a / s
@@ -139,7 +198,7 @@ def _series(a, v):
     return f, f1, f2
 
 
-def _tail(a, s, z, k):
+def _tail(a: np.ndarray, s: np.ndarray, z: np.ndarray, k: float) -> np.ndarray:
     """E[e^(-kx); x > 0] = e^(-ka + k^2 v/2) Phi(z - ks), where neither factor may overflow."""
     t = (k * s - z) / np.sqrt(2.0)
     # For t > 0: e^(-z^2/2) erfcx(t)/2, the same number with the exponents joined.

@@ -15,6 +15,9 @@ from pacsent.sentences.solvers.gaussians import kl_gaussians
 from pacsent.sentences.solvers.lbfgs import minimise_all
 from pacsent.sentences.solvers.risks import GibbsRisk
 
+# Values of the risk are this precise, because its noise term is summed in single precision.
+_VALUE_NOISE = 1e-7
+
 
 @dataclass(frozen=True)
 class Documents:
@@ -25,6 +28,15 @@ class Documents:
     prior_variances: np.ndarray  # (n_sentences,)
     lam: np.ndarray  # (n_sentences,)
 
+    def take(self, rows: np.ndarray) -> "Documents":
+        """Return these sentences alone."""
+        return Documents(
+            counts=self.counts[rows],
+            prior_means=self.prior_means[rows],
+            prior_variances=self.prior_variances[rows],
+            lam=self.lam[rows],
+        )
+
 
 def direct_objective(
     mu: np.ndarray, rho: np.ndarray, documents: Documents, risk: Callable[..., GibbsRisk]
@@ -34,15 +46,16 @@ def direct_objective(
     The posterior of a sentence is N(mu, e^rho I); `risk` is `risks.gibbs_risk` with all but its
     first three arguments given.
     """
-    mu, rho = np.asarray(mu, dtype=float), np.asarray(rho, dtype=float)
-    var_Q, var_P, lam = np.exp(rho), documents.prior_variances, documents.lam
-    kl = kl_gaussians(mu, var_Q, documents.prior_means, var_P)
+    mu = np.asarray(mu, dtype=float)
+    var_Q = np.exp(np.asarray(rho, dtype=float))
+    var_P = documents.prior_variances
+    lam = documents.lam
+
     gibbs = risk(mu, var_Q, documents.counts, gradients=True)
-    return (
-        gibbs.risk + kl / lam,
-        gibbs.grad_mu + (mu - documents.prior_means) / (var_P * lam)[:, None],
-        gibbs.grad_rho + 0.5 * mu.shape[1] * (var_Q / var_P - 1.0) / lam,
-    )
+    kl = kl_gaussians(mu, var_Q, documents.prior_means, var_P)
+    kl_grad_mu = (mu - documents.prior_means) / (var_P * lam)[:, None]
+    kl_grad_rho = 0.5 * mu.shape[1] * (var_Q / var_P - 1.0) / lam
+    return gibbs.risk + kl / lam, gibbs.grad_mu + kl_grad_mu, gibbs.grad_rho + kl_grad_rho
 
 
 def minimise(
@@ -58,33 +71,42 @@ def minimise(
 
     It starts at the given mu and var_Q; values never rise but by the rounding of single precision.
     """
-    n, n_dims = np.shape(mu)
-    means, var_P, lam = documents.prior_means, documents.prior_variances, documents.lam
+    n_sentences, n_dims = np.shape(mu)
+    prior_means = documents.prior_means
+    lam = documents.lam
     counts = sparse.csr_matrix(documents.counts)
+    documents = Documents(counts, prior_means, documents.prior_variances, lam)
+
+    # A row of unknowns is x = (mu - prior mean, rho), as for PB-neg.
+    start_variances = np.asarray(var_Q, dtype=float)
+    start_displacements = np.asarray(mu, dtype=float) - prior_means
+    start = np.column_stack([start_displacements, np.log(start_variances)])
     values: list[np.ndarray] = []  # of each evaluation; the first is the start
 
-    def evaluate(rows, x):
-        part = Documents(counts[rows], means[rows], var_P[rows], lam[rows])
-        value, grad_mu, grad_rho = direct_objective(means[rows] + x[:, :-1], x[:, -1], part, risk)
+    def evaluate(rows: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        part = documents.take(rows)
+        means = part.prior_means + x[:, :-1]
+        value, grad_mu, grad_rho = direct_objective(means, x[:, -1], part, risk)
         values.append(value)
         return np.column_stack([grad_mu, grad_rho]), value
 
     # Curvature of the KL, plus that of the risk where it is steepest: 0.24 / var_Q.
-    start_variance = np.asarray(var_Q, dtype=float)
-    curvature = 1.0 / (var_P * lam) + 0.25 / (start_variance * n_dims)
+    kl_curvature = 1.0 / (documents.prior_variances * lam)
+    curvature = kl_curvature + 0.25 / (start_variances * n_dims)
     curvature_rho = 0.5 * n_dims / lam + 0.1
 
-    def precondition(rows, q):
+    def precondition(rows: np.ndarray, q: np.ndarray) -> np.ndarray:
         out = q / curvature[rows, None]
         out[:, -1] = q[:, -1] / curvature_rho[rows]
         return out
 
-    start = np.column_stack([np.asarray(mu, dtype=float) - means, np.log(start_variance)])
-    rows = np.arange(n)
-    x, n_iter, _, converged = minimise_all(
-        evaluate, precondition, start, tol, max_iter, rows, noise=1e-7
+    all_rows = np.arange(n_sentences)
+    minima = minimise_all(
+        evaluate, precondition, start, tol, max_iter, all_rows, noise=_VALUE_NOISE
     )
+
     # Where the last, untested step went up, the start is better.
-    fell = evaluate(rows, x)[1] <= values[0]
-    x = np.where(fell[:, None], x, start)
-    return means + x[:, :-1], np.exp(x[:, -1]), n_iter, converged
+    _, last_values = evaluate(all_rows, minima.x)
+    is_lower = last_values <= values[0]
+    x = np.where(is_lower[:, None], minima.x, start)
+    return prior_means + x[:, :-1], np.exp(x[:, -1]), minima.n_iter, minima.converged

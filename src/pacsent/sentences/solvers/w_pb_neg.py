@@ -50,9 +50,13 @@ def matched_scale(counts: sparse.csr_matrix) -> float:
     of `counts` may be empty.
     """
     n_tokens = np.asarray(counts.sum(axis=1), dtype=float).ravel()
-    inverse = prior_variances(np.asarray(counts.sum(axis=0)).ravel())
-    spread = counts.power(2) @ np.where(np.isfinite(inverse), inverse, 0.0) / n_tokens**2
-    return float(np.median(1.0 / (n_tokens * spread)))
+    word_counts = np.asarray(counts.sum(axis=0)).ravel()
+    word_variances = prior_variances(word_counts)
+    word_variances[~np.isfinite(word_variances)] = 0.0  # of words that do not occur
+
+    # The variance of h_S = sum of (c_v/n) h_v with s = 1.
+    sentence_variances = counts.power(2) @ word_variances / n_tokens**2
+    return float(np.median(1.0 / (n_tokens * sentence_variances)))
 
 
 def sentence_weights(n_tokens: ArrayLike, weighting: str) -> np.ndarray:
@@ -60,7 +64,8 @@ def sentence_weights(n_tokens: ArrayLike, weighting: str) -> np.ndarray:
     n_tokens = np.asarray(n_tokens, dtype=float)
     if weighting == "token":
         return n_tokens / n_tokens.sum()
-    return np.where(n_tokens > 0, 1.0 / np.count_nonzero(n_tokens), 0.0)
+    n_sentences = np.count_nonzero(n_tokens)
+    return np.where(n_tokens > 0, 1.0 / n_sentences, 0.0)
 
 
 def train(
@@ -93,42 +98,19 @@ def train(
     to run.
     """
     A, B = tables
-    n_sentences, n_dims = counts.shape[0], A.shape[1]
+    n_sentences = counts.shape[0]
     n_tokens = np.asarray(counts.sum(axis=1)).ravel().astype(np.int64)
-    data = counts.data / np.repeat(n_tokens, np.diff(counts.indptr))
-    fractions = sparse.csr_matrix((data, counts.indices, counts.indptr), counts.shape)
-    m = (fractions.astype(np.float32) @ B).astype(np.float32)
+    fractions_data = counts.data / np.repeat(n_tokens, np.diff(counts.indptr))
+    fractions = sparse.csr_matrix((fractions_data, counts.indices, counts.indptr), counts.shape)
+    m = (fractions.astype(np.float32) @ B).astype(np.float32)  # (n_sentences, n_dims)
     weights = sentence_weights(n_tokens, weighting) * n_sentences
 
-    words = kernels.LazyPosteriors.at_prior(n_dims, var_P, lam)
+    words = kernels.LazyPosteriors.at_prior(A.shape[1], var_P, lam)
+    noise_table, moment = _noise_table(A, noise, n_negatives)
+    stiffness = _stiffness(A, fractions, n_tokens, moment, n_negatives)
+    memories = _thread_memories(n_threads, rng)
 
-    weighted = A * np.sqrt(noise, dtype=A.dtype)[:, None]
-    moment = weighted.T @ weighted  # E[A_j A_j'] over the negatives
-    keep, other = alias(noise)
-    noise_table = kernels.NoiseTable(
-        A=A,
-        keep=keep,
-        other=other,
-        n_negatives=n_negatives,
-        mean=np.ascontiguousarray(noise @ A, dtype=np.float32),
-        moment=np.ascontiguousarray(moment, dtype=np.float32),
-        lengths=squared_lengths(A),
-    )
-
-    # Upper bound on the curvature in h of each sentence's sampled loss. sigmoid' <= 1/4; the
-    # negatives have the largest eigenvalue of their second moment, with an allowance for their
-    # number (that of Marchenko and Pastur), and the sentence's own words |A_w|^2.
-    largest = max(np.linalg.eigvalsh(moment.astype(float))[-1], 0.0)
-    n_draws = np.minimum(n_negatives * n_tokens, kernels.MAX_DRAWS)
-    sampled = (np.sqrt(largest) + np.sqrt(np.trace(moment.astype(float)) / n_draws)) ** 2
-    own = fractions @ squared_lengths(A.astype(float))
-    stiffness = 0.25 * (n_negatives * sampled + own)
-
-    # Each thread has random numbers of its own, and a line through the sigmoids on the scores.
-    lines = np.tile([0.5, 0.0], (n_threads, 1))
-    states = np.maximum(rng.integers(0, 2**63, (n_threads, 1), dtype=np.uint64), np.uint64(1))
-    memories = [kernels.Memory(state, line) for state, line in zip(states, lines)]
-    begins = np.arange(0, n_sentences, block)
+    first_rows = np.arange(0, n_sentences, block)  # of the blocks
     now = 0.0
     with ThreadPoolExecutor(n_threads) as pool:
         for epoch, eta in enumerate(steps):
@@ -145,22 +127,68 @@ def train(
                 m=m,
             )
             schedule = kernels.EpochSchedule(now, eta, block, 1.0 / n_threads)
-            futures = [
-                pool.submit(
-                    kernels.word_sgd,
-                    begins[thread::n_threads],
-                    sentences,
-                    words,
-                    noise_table,
-                    schedule,
-                    memory,
+            futures = []
+            for thread, memory in enumerate(memories):
+                thread_rows = first_rows[thread::n_threads]
+                future = pool.submit(
+                    kernels.word_sgd, thread_rows, sentences, words, noise_table, schedule, memory
                 )
-                for thread, memory in enumerate(memories)
-            ]
+                futures.append(future)
             for future in futures:
                 future.result()
+
             now += eta * n_sentences
             if callback is not None:
                 callback(epoch)
+
     kernels.apply_lazy_decay(words, now)
-    return B + words.D, np.log(var_P) - np.log(words.states["z"])
+    rho = np.log(var_P) - np.log(words.states["z"])
+    return B + words.D, rho
+
+
+def _noise_table(
+    A: np.ndarray, noise: np.ndarray, n_negatives: int
+) -> tuple[kernels.NoiseTable, np.ndarray]:
+    """The negatives as the kernel draws them, and their second moment E[A_j A_j']."""
+    weighted = A * np.sqrt(noise, dtype=A.dtype)[:, None]
+    moment = weighted.T @ weighted
+
+    keep, other = alias(noise)
+    table = kernels.NoiseTable(
+        A=A,
+        keep=keep,
+        other=other,
+        n_negatives=n_negatives,
+        mean=np.ascontiguousarray(noise @ A, dtype=np.float32),
+        moment=np.ascontiguousarray(moment, dtype=np.float32),
+        lengths=squared_lengths(A),
+    )
+    return table, moment
+
+
+def _stiffness(
+    A: np.ndarray,
+    fractions: sparse.csr_matrix,
+    n_tokens: np.ndarray,
+    moment: np.ndarray,
+    n_negatives: int,
+) -> np.ndarray:
+    """Upper bound on the curvature in h of each sentence's sampled loss, (n_sentences,).
+
+    sigmoid' <= 1/4; the negatives have the largest eigenvalue of their second moment, with an
+    allowance for their number (that of Marchenko and Pastur), and the sentence's own words |A_w|^2.
+    """
+    moment = moment.astype(float)
+    largest_eigenvalue = max(np.linalg.eigvalsh(moment)[-1], 0.0)
+    n_draws = np.minimum(n_negatives * n_tokens, kernels.MAX_DRAWS)
+    sampled = (np.sqrt(largest_eigenvalue) + np.sqrt(np.trace(moment) / n_draws)) ** 2
+    own = fractions @ squared_lengths(A.astype(float))
+    return 0.25 * (n_negatives * sampled + own)
+
+
+def _thread_memories(n_threads: int, rng: np.random.Generator) -> list[kernels.Memory]:
+    """Random numbers for each thread, and its line through the sigmoids on the scores."""
+    lines = np.tile([0.5, 0.0], (n_threads, 1))
+    drawn_states = rng.integers(0, 2**63, (n_threads, 1), dtype=np.uint64)
+    states = np.maximum(drawn_states, np.uint64(1))  # a state of 0 would stay 0
+    return [kernels.Memory(state, line) for state, line in zip(states, lines)]
