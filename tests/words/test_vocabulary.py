@@ -38,24 +38,27 @@ texts = st.lists(
 
 
 def by_dict(vocabulary, sentences, tokenise):
-    """ids, offsets and unknown tokens, the slow way."""
+    """ids, offsets and numbers of unknown tokens, the slow way."""
     index = {word: i for i, word in enumerate(vocabulary.words)}
-    lists = [tokenise(s) if isinstance(s, str) else s for s in sentences]
-    known = [[index[t] for t in tokens if t in index] for tokens in lists]
-    offsets = np.cumsum([0] + [len(k) for k in known])
-    n_unknown = [len(t) - len(k) for t, k in zip(lists, known)]
+    ids = []
+    offsets = [0]
+    n_unknown = []
+    for sentence in sentences:
+        is_text = isinstance(sentence, str)
+        tokens = tokenise(sentence) if is_text else sentence
+        known_ids = [index[token] for token in tokens if token in index]
+        n_dropped = count_dropped(sentence) if is_text and tokenise is tokenise_paper else 0
 
-    if tokenise is tokenise_paper:
-        texts = [s if isinstance(s, str) else "" for s in sentences]
-        n_unknown = [n + count_dropped(text) for n, text in zip(n_unknown, texts)]
-
-    return [i for k in known for i in k], offsets.tolist(), n_unknown
+        ids += known_ids
+        offsets.append(len(ids))
+        n_unknown.append(len(tokens) - len(known_ids) + n_dropped)
+    return ids, offsets, n_unknown
 
 
 def check(encoded, expected):
     assert encoded.ids.dtype == np.int32
     assert encoded.offsets.dtype == np.int64
-    assert [a.tolist() for a in encoded] == list(map(list, expected))
+    assert [array.tolist() for array in encoded] == [list(values) for values in expected]
 
 
 @given(texts)
@@ -85,44 +88,90 @@ def test_the_compiled_unicode_tokeniser_equals_the_reference(sentences):
     assert ends.tolist() == np.cumsum([len(sentence) for sentence in tokens]).tolist()
 
 
+def draw_sentences(rng):
+    """Words without spaces between them as well as with, and a list of tokens among the texts."""
+    parts = np.array([*WORDS[:-2], " ", " ", "\n", "7", "é"], dtype=object)
+    lengths = rng.integers(0, 60, size=400)
+    sentences = ["".join(rng.choice(parts, size=length)) for length in lengths]
+    sentences[7] = ["film", "Film"]
+    return sentences
+
+
 def test_threads_and_batches_change_nothing(rng, monkeypatch):
     vocabulary = Vocabulary(WORDS)
-    parts = np.array([*WORDS[:-2], " ", " ", "\n", "7", "é"], dtype=object)
-    sentences = ["".join(rng.choice(parts, size=n)) for n in rng.integers(0, 60, size=400)]
-    sentences[7] = ["film", "Film"]  # a token list in between
-
+    sentences = draw_sentences(rng)
     expected = by_dict(vocabulary, sentences, tokenise_paper)
     check(vocabulary.encode(sentences, n_jobs=1), expected)
 
     monkeypatch.setattr(text_encoding, "_BATCH_CHARACTERS", 300)
+
     for n_jobs in (1, 3):
         check(vocabulary.encode(iter(sentences), n_jobs=n_jobs), expected)
 
-    check(vocabulary.encode([]), ([], [0], []))
-    assert np.isnan(vocabulary.encode([]).coverage)
+
+def test_no_sentences_are_encoded_as_no_ids():
+    encoded = Vocabulary(WORDS).encode([])
+
+    check(encoded, ([], [0], []))
+    assert np.isnan(encoded.coverage)
 
 
-@pytest.mark.parametrize("words", [WORDS, [], ["a"], [f"w{i}" for i in range(1000)]])
-def test_a_vocabulary_goes_through_arrays_and_pickle(words):
+def assert_same_vocabulary(actual, expected):
+    assert actual.words == expected.words
+    assert actual.index == expected.index
+    assert actual.counts.tolist() == expected.counts.tolist()
+    assert actual.normalize == actual.normalize_name == expected.normalize
+    assert actual.digest([["a"], []]) == expected.digest([["a"], []])
+
+
+def assert_finds(vocabulary, words):
+    """It finds these words in their order, and no other."""
+    assert [vocabulary.id_of(word) for word in words] == list(range(len(words)))
+    assert vocabulary.id_of("no such word") == -1
+    assert "no such word" not in vocabulary
+
+
+@pytest.fixture(params=[0, 1, len(WORDS), 1000], ids="{} words".format)
+def words(request):
+    if request.param == len(WORDS):
+        return WORDS
+    return ["a"] if request.param == 1 else [f"w{i}" for i in range(request.param)]
+
+
+@pytest.fixture
+def vocabulary(words):
+    """A vocabulary with counts whose arrays are not made yet."""
     counts = np.arange(len(words))[::-1]
-    vocabulary = Vocabulary(words, counts, normalize="unicode")
-    early = pickle.loads(pickle.dumps(vocabulary))  # before its arrays are made
+    return Vocabulary(words, counts, normalize="unicode")
 
+
+def test_a_vocabulary_goes_through_arrays(words, vocabulary):
     arrays = vocabulary.arrays()
     assert set(arrays) == {"word_bytes", "word_offsets", "hash_table", "counts"}
-    late = pickle.loads(pickle.dumps(vocabulary))
 
-    for again in (Vocabulary.from_arrays(arrays, "unicode"), early, late):
-        assert [again.id_of(word) for word in words] == list(range(len(words)))
-        assert again.id_of("no such word") == -1
-        assert "no such word" not in again
-        assert again.words == words
-        assert again.counts.tolist() == counts.tolist()
-        assert again.index == vocabulary.index
-        assert again.normalize == again.normalize_name == "unicode"
-        assert again.digest([["a"], []]) == vocabulary.digest([["a"], []])
+    again = Vocabulary.from_arrays(arrays, "unicode")
 
-    rebuilt = Vocabulary.from_arrays({n: arrays[n] for n in ("word_bytes", "word_offsets")})
+    assert_finds(again, words)
+    assert_same_vocabulary(again, vocabulary)
+
+
+@pytest.mark.parametrize("has_arrays", [False, True])
+def test_a_vocabulary_goes_through_pickle(words, vocabulary, has_arrays):
+    if has_arrays:
+        vocabulary.arrays()
+
+    again = pickle.loads(pickle.dumps(vocabulary))
+
+    assert_finds(again, words)
+    assert_same_vocabulary(again, vocabulary)
+
+
+def test_the_hash_table_is_made_again_from_the_words(vocabulary):
+    arrays = vocabulary.arrays()
+    words_alone = {name: arrays[name] for name in ("word_bytes", "word_offsets")}
+
+    rebuilt = Vocabulary.from_arrays(words_alone)
+
     assert np.array_equal(rebuilt.arrays()["hash_table"], arrays["hash_table"])
 
 
@@ -137,18 +186,34 @@ def test_a_vocabulary_is_opened_without_decoding_its_words(tmp_path):
     assert not {"words", "index"} & set(vars(opened.table))  # nothing was decoded
 
 
-def test_counting_sums_repeated_words_and_leaves_the_ids_alone(tiny_corpus):
-    vocabulary = Vocabulary(["film", "good", "quiet", "nil"])
+FOUR_WORDS = ["film", "good", "quiet", "nil"]
+
+
+def test_counting_sums_repeated_words(tiny_corpus):
+    counts = Vocabulary(FOUR_WORDS).count(tiny_corpus)
+
+    expected = []
+    for sentence in tiny_corpus:
+        counter = Counter(tokenise_paper(sentence))
+        expected.append([counter[word] for word in FOUR_WORDS])
+    assert counts.toarray().tolist() == expected
+    assert counts.has_sorted_indices
+    assert counts.dtype == np.float64
+
+
+def test_counts_have_the_type_that_is_asked_for(tiny_corpus):
+    assert Vocabulary(FOUR_WORDS).count(tiny_corpus, dtype=np.int32).dtype == np.int32
+
+
+def test_counting_leaves_the_ids_alone(tiny_corpus):
+    vocabulary = Vocabulary(FOUR_WORDS)
     encoded = vocabulary.encode(tiny_corpus)
-    before = encoded.ids.copy()
+    ids_before = encoded.ids.copy()
 
     counts = vocabulary.count(encoded)
-    words = [Counter(tokenise_paper(sentence)) for sentence in tiny_corpus]
 
-    assert counts.toarray().tolist() == [[row[word] for word in vocabulary.words] for row in words]
-    assert counts.dtype == np.float64 and counts.has_sorted_indices
-    assert vocabulary.count(tiny_corpus, dtype=np.int32).dtype == np.int32
-    assert np.array_equal(encoded.ids, before)
+    assert np.array_equal(encoded.ids, ids_before)
+    assert (counts != vocabulary.count(tiny_corpus)).nnz == 0
 
 
 def test_the_same_text_has_the_same_digest():
@@ -169,14 +234,17 @@ def test_the_same_text_has_the_same_digest():
 def test_low_coverage_is_reported_with_its_cause(words, normalize, text, message):
     vocabulary = Vocabulary(words, normalize=normalize)
     encoded = vocabulary.encode([text])
+    n_unknown = int(encoded.n_unknown.sum())
 
     with pytest.warns(LowCoverageWarning, match=message):
-        warn_low_coverage(vocabulary, encoded.ids.size, int(encoded.n_unknown.sum()))
+        warn_low_coverage(vocabulary, encoded.ids.size, n_unknown)
 
+
+@pytest.mark.parametrize(("n_known", "n_unknown"), [(2, 1), (0, 0)])
+def test_usual_coverage_is_not_reported(n_known, n_unknown):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        warn_low_coverage(vocabulary, 2, 1)
-        warn_low_coverage(vocabulary, 0, 0)
+        warn_low_coverage(Vocabulary(FOUR_WORDS), n_known, n_unknown)
 
 
 def encode(texts, **options):
@@ -212,52 +280,75 @@ def test_mistakes_are_named(call, error, message):
         call()
 
 
-def test_what_is_no_sentence_no_list_of_words_or_no_count_is_refused():
-    for bad in (None, 3, b"bytes", ["a", 3], {"a": 1}):
-        with pytest.raises(TypeError, match="A sentence must be a str or a list of str"):
-            encode(["a", bad])
-
-    for bad in ("film", {"a", "b"}, {"a": 1}, b"ab", TABLE):
-        with pytest.raises((TypeError, ValueError), match="words must be an iterable of texts"):
-            Vocabulary(bad)
-
-    for bad in (-1, float("nan"), float("inf"), 0.5, "many", None, True):
-        with pytest.raises(ValueError, match=r"counts must be whole numbers.*Got .* instead"):
-            Vocabulary(["a", "b"], [bad, bad])
+@pytest.mark.parametrize("sentence", [None, 3, b"bytes", ["a", 3], {"a": 1}], ids=repr)
+def test_a_sentence_is_a_string_or_a_list_of_strings(sentence):
+    with pytest.raises(TypeError, match="A sentence must be a str or a list of str"):
+        encode(["a", sentence])
 
 
-@pytest.mark.parametrize("name", ["hash_table", "word_offsets"])
-def test_arrays_that_would_lead_astray_are_refused(name):
-    arrays = {k: v.copy() for k, v in Vocabulary(["a", "b", "incomprehensible"]).arrays().items()}
-    if name == "hash_table":
-        arrays[name][:, 1] = 77
-    else:
-        arrays[name][1:3] = [9, 4]
+@pytest.mark.parametrize("words", ["film", {"a", "b"}, {"a": 1}, b"ab", TABLE])
+def test_words_are_an_iterable_of_texts(words):
+    with pytest.raises((TypeError, ValueError), match="words must be an iterable of texts"):
+        Vocabulary(words)
+
+
+@pytest.mark.parametrize("count", [-1, float("nan"), float("inf"), 0.5, "many", None, True])
+def test_counts_are_whole_numbers(count):
+    with pytest.raises(ValueError, match=r"counts must be whole numbers.*Got .* instead"):
+        Vocabulary(["a", "b"], [count, count])
+
+
+@pytest.fixture
+def arrays():
+    """Copies of the arrays of three words."""
+    vocabulary = Vocabulary(["a", "b", "incomprehensible"])
+    return {name: array.copy() for name, array in vocabulary.arrays().items()}
+
+
+def test_a_hash_table_with_ids_of_no_words_is_rejected(arrays):
+    arrays["hash_table"][:, 1] = 77
 
     with pytest.raises(ValueError, match=r"arrays that do not fit|must not fall"):
         Vocabulary.from_arrays(arrays).encode(["incomprehensible"] * 1000)
 
 
+def test_offsets_that_fall_are_rejected(arrays):
+    arrays["word_offsets"][1:3] = [9, 4]
+
+    with pytest.raises(ValueError, match=r"arrays that do not fit|must not fall"):
+        Vocabulary.from_arrays(arrays).encode(["incomprehensible"] * 1000)
+
+
+def count_words(documents, min_count, tokenise):
+    """Words in the order of a corpus, frequent ones first, and how often each occurs."""
+    counts = Counter()
+    for document in documents:
+        counts.update(tokenise(document) if isinstance(document, str) else document)
+
+    def frequent_first(word):
+        return -counts[word], word.encode("utf-8", "surrogatepass")
+
+    kept = [word for word, n in counts.items() if n >= min_count]
+    return {word: counts[word] for word in sorted(kept, key=frequent_first)}
+
+
 def check_corpus(corpus, documents, min_count, tokenise=tokenise_paper):
-    lists = [tokenise(d) if isinstance(d, str) else d for d in documents]
-    counts = Counter(token for tokens in lists for token in tokens)
-    words = sorted(
-        (w for w, n in counts.items() if n >= min_count),
-        key=lambda w: (-counts[w], w.encode("utf-8", "surrogatepass")),
-    )
+    counts = count_words(documents, min_count, tokenise)
+    assert corpus.vocabulary.words == list(counts)
+    assert corpus.vocabulary.counts.tolist() == list(counts.values())
 
-    assert corpus.vocabulary.words == words
-    assert corpus.vocabulary.counts.tolist() == [counts[w] for w in words]
-
-    index = {word: i for i, word in enumerate(words)}
-    ids = [[index[t] for t in tokens if t in index] for tokens in lists]
-    assert corpus.ids.tolist() == [i for document in ids for i in document]
-    assert corpus.offsets.tolist() == np.cumsum([0] + [len(d) for d in ids]).tolist()
-
-    assert corpus.n_tokens == len(corpus.ids)
-    assert corpus.n_unknown == sum(map(len, lists)) - corpus.n_tokens
+    token_lists = [tokenise(d) if isinstance(d, str) else d for d in documents]
+    ids, offsets, _ = by_dict(corpus.vocabulary, token_lists, tokenise)
+    n_tokens = sum(map(len, token_lists))
+    assert corpus.ids.tolist() == ids
+    assert corpus.offsets.tolist() == offsets
+    assert corpus.n_tokens == len(ids)
+    assert corpus.n_unknown == n_tokens - len(ids)
     assert corpus.n_documents == len(documents)
     assert corpus.digest == corpus.vocabulary.digest(documents)
+
+
+TOKENISERS = {"paper": tokenise_paper, "unicode": tokenise_unicode}
 
 
 @settings(max_examples=40)
@@ -265,59 +356,91 @@ def check_corpus(corpus, documents, min_count, tokenise=tokenise_paper):
 def test_a_corpus_of_texts_is_exact(tmp_path_factory, documents, normalize, n_jobs):
     documents = ["film", *documents]
     folder = tmp_path_factory.mktemp("corpus") / "corpus"
-    corpus = Corpus.build(documents, folder, min_count=1, normalize=normalize, n_jobs=n_jobs)
-    tokenise = {"paper": tokenise_paper, "unicode": tokenise_unicode}[normalize]
 
-    check_corpus(corpus, documents, 1, tokenise)
+    corpus = Corpus.build(documents, folder, min_count=1, normalize=normalize, n_jobs=n_jobs)
+
+    check_corpus(corpus, documents, 1, TOKENISERS[normalize])
 
 
 @pytest.fixture(scope="module")
 def lines():
+    """Lines that cross the borders of the pieces in which files are read."""
     rng = np.random.default_rng(0)
     words = np.array([*WORDS[:-2], "wide\u00e9", "7", "rare"], dtype=object)
-    made = [" ".join(rng.choice(words, size=n)) for n in rng.integers(0, 30, size=300)]
-    made[5] = ""
-    made[11] = " ".join(rng.choice(words, size=3000))  # longer than any piece below
-    made[12:14] = ["x" * 100 + "Y" * 100] * 2  # a word longer than a piece
-    return made
+    lengths = rng.integers(0, 30, size=300)
+    lines = [" ".join(rng.choice(words, size=length)) for length in lengths]
+    lines[5] = ""
+    lines[11] = " ".join(rng.choice(words, size=3000))  # longer than any piece below
+    lines[12:14] = ["x" * 100 + "Y" * 100] * 2  # a word longer than a piece
+    return lines
+
+
+@pytest.fixture
+def files(tmp_path, lines):
+    """A file and a compressed one, with two kinds of line ends and without one at the end."""
+    plain = tmp_path / "a.txt"
+    plain.write_text("\n".join(lines[:150]) + "\n", encoding="utf-8")
+    compressed = tmp_path / "b.gz"
+    with gzip.open(compressed, "wt", encoding="utf-8", newline="") as file:
+        file.write("\r\n".join(lines[150:]))
+    return [plain, compressed]
 
 
 @pytest.mark.parametrize("normalize", ["paper", "unicode", str.split])
 @pytest.mark.parametrize("n_jobs", [1, 3])
-def test_a_corpus_of_files_is_exact_for_all_sizes(tmp_path, lines, normalize, n_jobs, monkeypatch):
-    (tmp_path / "a.txt").write_text("\n".join(lines[:150]) + "\n", encoding="utf-8")
-    with gzip.open(tmp_path / "b.gz", "wt", encoding="utf-8", newline="") as file:
-        file.write("\r\n".join(lines[150:]))  # no newline at its end
+@pytest.mark.parametrize("piece_size", [64, 1000, 1 << 20])
+def test_a_corpus_of_files_is_exact_for_all_sizes(
+    tmp_path, files, lines, normalize, n_jobs, piece_size, monkeypatch
+):
+    monkeypatch.setattr("pacsent.words.text_source._CHUNK_BYTES", piece_size)
 
-    paths = [tmp_path / "a.txt", tmp_path / "b.gz"]
-    tokenise = {"paper": tokenise_paper, "unicode": tokenise_unicode}.get(normalize, normalize)
+    corpus = Corpus.build(files, tmp_path / "corpus", 2, normalize, n_jobs=n_jobs)
+
+    check_corpus(corpus, lines, 2, TOKENISERS.get(normalize, normalize))
+
+
+def test_building_a_corpus_leaves_no_thread_and_no_other_file(tmp_path, files, monkeypatch):
+    monkeypatch.setattr("pacsent.words.text_source._CHUNK_BYTES", 1000)
     n_threads = threading.active_count()
+    folder = tmp_path / "corpus"
 
-    for size in (64, 1000, 1 << 20):
-        monkeypatch.setattr("pacsent.words.text_source._CHUNK_BYTES", size)
-        corpus = Corpus.build(
-            paths, tmp_path / "corpus", 2, normalize, n_jobs=n_jobs, overwrite=True
-        )
-        check_corpus(corpus, lines, 2, tokenise)
+    for _ in range(2):
+        Corpus.build(files, folder, 2, n_jobs=3, overwrite=True)
 
     assert threading.active_count() == n_threads
-    names = sorted(p.name for p in (tmp_path / "corpus").iterdir())
+    names = sorted(path.name for path in folder.iterdir())
     assert names == ["corpus.json", "ids.i32", "offsets.i64", "vocabulary.tsv"]
-    assert {p.name for p in tmp_path.iterdir()} == {"a.txt", "b.gz", "corpus"}
+    assert {path.name for path in tmp_path.iterdir()} == {"a.txt", "b.gz", "corpus"}
 
 
-def test_a_corpus_opens_as_it_was_built(tmp_path):
-    odd = ["", " ", "a\tb", "\r", "\x85", "\u2028", "\udce9", "x" * 300]
-    built = Corpus.build([["b", *odd, "a"], odd], tmp_path / "corpus", min_count=2)
+ODD_WORDS = ["", " ", "a\tb", "\r", "\x85", "\u2028", "\udce9", "x" * 300]
+
+
+@pytest.fixture
+def built(tmp_path):
+    """A corpus of two lists of odd words; the words that occur once are not kept."""
+    documents = [["b", *ODD_WORDS, "a"], ODD_WORDS]
+    return Corpus.build(documents, tmp_path / "corpus", min_count=2)
+
+
+def test_a_corpus_opens_with_its_ids_and_words(built, tmp_path):
     opened = Corpus.open(tmp_path / "corpus")
 
     assert isinstance(opened.ids, np.memmap)
-    assert set(opened.vocabulary.words) == set(odd)
-    assert opened.ids.tolist() == built.ids.tolist() == [*opened.vocabulary.encode([odd]).ids] * 2
-    assert opened.offsets.tolist() == [0, 8, 16]
-    assert opened.digest == built.digest
-    assert (opened.n_tokens, opened.n_unknown, opened.min_count) == (16, 2, 2)
+    assert set(opened.vocabulary.words) == set(ODD_WORDS)
     assert opened.vocabulary.normalize == "paper"
+    assert opened.ids.tolist() == built.ids.tolist()
+    assert opened.ids.tolist() == 2 * opened.vocabulary.encode([ODD_WORDS]).ids.tolist()
+    assert opened.offsets.tolist() == [0, 8, 16]
+
+
+def test_a_corpus_opens_with_its_counts(built, tmp_path):
+    opened = Corpus.open(tmp_path / "corpus")
+
+    assert opened.digest == built.digest
+    assert opened.n_tokens == 16
+    assert opened.n_unknown == 2
+    assert opened.min_count == 2
     assert "n_unknown=2" in repr(opened)
 
 
@@ -333,43 +456,88 @@ def test_a_function_tokenises_as_it_likes_and_is_not_saved_with_a_corpus(tmp_pat
         opened.vocabulary.encode(["A"])
 
 
-def test_a_corpus_is_replaced_when_told_and_left_alone_by_a_failed_build(tmp_path, monkeypatch):
+@pytest.fixture
+def corpus_of_b(tmp_path, monkeypatch):
+    """The folder of a corpus of one word, among files of which none is a corpus."""
     monkeypatch.setattr("pacsent.words.text_source._CHUNK_BYTES", 8)
-    folder = tmp_path / "corpus"
-    Corpus.build(["a"], folder, 1)
-    assert Corpus.build(["b"], folder, 1, overwrite=True).vocabulary.words == ["b"]
-
-    (tmp_path / "a.txt").write_bytes(b"first line\nsecond caf\xe9 x\n")
+    (tmp_path / "latin.txt").write_bytes(b"first line\nsecond caf\xe9 x\n")
     (tmp_path / "empty.txt").write_text("")
-    thesis = tmp_path / "other" / "thesis.tex"
-    thesis.parent.mkdir()
-    thesis.write_text("ten years")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "thesis.tex").write_text("ten years")
+    Corpus.build(["b"], tmp_path / "corpus", 1)
+    return tmp_path / "corpus"
 
-    again = {"overwrite": True}
-    unicode, split = again | {"normalize": "unicode"}, again | {"normalize": str.split}
-    for source, place, min_count, options, message in (
-        (["a"], folder, 1, {}, r"corpus exists.*overwrite=True"),
-        (["a"], thesis.parent, 1, again, "which holds something else"),
-        (["a"], thesis / "corpus", 1, {}, "The output must be a place that can be written to"),
-        (["a b c"], folder, 5, again, r"No word occurs at least min_count=5 times in these 3 tok"),
-        (["a"], folder, 0, again, "at least 1. Got 0 instead"),
-        (["a"], folder, 1.5, again, "at least 1. Got 1.5 instead"),
-        (["a"], folder, "5", again, "at least 1. Got '5' instead"),
-        ([["a\nb"]], folder, 1, again, r"without newlines.*Got 'a\\nb' instead"),
-        ([str(tmp_path / "a.txt")], folder, 1, again, "which name files"),
-        (tmp_path / "empty.txt", folder, 1, again, "empty.txt must have text. Got an empty file"),
-        (tmp_path / "a.txt", folder, 1, unicode, r"a.txt must be UTF-8 text.*0xe9 at offset 21"),
-        (tmp_path / "a.txt", folder, 1, split, r"a.txt must be UTF-8 text.*0xe9 at offset 21"),
-    ):
-        with pytest.raises((ValueError, OSError), match=message):
-            Corpus.build(source, place, min_count, **options)
 
-    assert Corpus.open(folder).vocabulary.words == ["b"]
-    assert thesis.read_text() == "ten years"
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["a.txt", "corpus", "empty.txt", "other"]
+def test_a_corpus_is_replaced_if_overwrite_is_true(corpus_of_b):
+    corpus = Corpus.build(["a"], corpus_of_b, 1, overwrite=True)
+    assert corpus.vocabulary.words == ["a"]
 
-    paper = Corpus.build(tmp_path / "a.txt", folder, 1, overwrite=True)  # any byte is fine for it
-    assert paper.vocabulary.words == ["caf", "first", "line", "second", "x"]
+
+def test_a_corpus_is_not_replaced_by_default(corpus_of_b):
+    with pytest.raises((ValueError, OSError), match=r"corpus exists.*overwrite=True"):
+        Corpus.build(["a"], corpus_of_b, 1)
+
+
+@pytest.mark.parametrize(
+    ("texts", "options", "message"),
+    [
+        (["a b c"], {"min_count": 5}, "No word occurs at least min_count=5 times in these 3 tok"),
+        (["a"], {"min_count": 0}, "at least 1. Got 0 instead"),
+        (["a"], {"min_count": 1.5}, "at least 1. Got 1.5 instead"),
+        (["a"], {"min_count": "5"}, "at least 1. Got '5' instead"),
+        ([["a\nb"]], {}, r"without newlines.*Got 'a\\nb' instead"),
+    ],
+)
+def test_a_failed_build_leaves_the_corpus_alone(corpus_of_b, texts, options, message):
+    with pytest.raises((ValueError, OSError), match=message):
+        Corpus.build(texts, corpus_of_b, **{"min_count": 1, **options}, overwrite=True)
+
+    assert Corpus.open(corpus_of_b).vocabulary.words == ["b"]
+    names = sorted(path.name for path in corpus_of_b.parent.iterdir())
+    assert names == ["corpus", "empty.txt", "latin.txt", "other"]
+
+
+@pytest.mark.parametrize(
+    ("name", "normalize", "message"),
+    [
+        ("empty.txt", "paper", "empty.txt must have text. Got an empty file"),
+        ("latin.txt", "unicode", r"latin.txt must be UTF-8 text.*0xe9 at offset 21"),
+        ("latin.txt", str.split, r"latin.txt must be UTF-8 text.*0xe9 at offset 21"),
+    ],
+)
+def test_a_file_that_cannot_be_read_leaves_the_corpus_alone(corpus_of_b, name, normalize, message):
+    path = corpus_of_b.parent / name
+
+    with pytest.raises((ValueError, OSError), match=message):
+        Corpus.build(path, corpus_of_b, 1, normalize, overwrite=True)
+
+    assert Corpus.open(corpus_of_b).vocabulary.words == ["b"]
+
+
+def test_names_of_files_are_no_texts(corpus_of_b):
+    names = [str(corpus_of_b.parent / "latin.txt")]
+    with pytest.raises((ValueError, OSError), match="which name files"):
+        Corpus.build(names, corpus_of_b, 1, overwrite=True)
+
+
+@pytest.mark.parametrize(
+    ("place", "message"),
+    [
+        ("other", "which holds something else"),
+        ("other/thesis.tex/corpus", "The output must be a place that can be written to"),
+    ],
+)
+def test_files_that_are_no_corpus_are_never_replaced(corpus_of_b, place, message):
+    folder = corpus_of_b.parent
+    with pytest.raises((ValueError, OSError), match=message):
+        Corpus.build(["a"], folder / place, 1, overwrite=True)
+    assert (folder / "other" / "thesis.tex").read_text() == "ten years"
+
+
+def test_the_papers_tokens_are_read_from_any_bytes(corpus_of_b):
+    path = corpus_of_b.parent / "latin.txt"
+    corpus = Corpus.build(path, corpus_of_b, 1, overwrite=True)
+    assert corpus.vocabulary.words == ["caf", "first", "line", "second", "x"]
 
 
 @pytest.mark.parametrize(
