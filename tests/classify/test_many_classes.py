@@ -108,7 +108,7 @@ def test_sampled_classes_keep_their_regressions():
 
     is_sampled = sampled.labels < 20
     assert len(sampled.columns) == 20
-    assert np.array_equal(folds.judged, is_sampled) and is_sampled.sum() == 20 * 4
+    assert np.array_equal(folds.is_scored, is_sampled) and is_sampled.sum() == 20 * 4
     for column in (0, 19):
         original = np.unique(labels[sampled.labels == column])
         assert original.size == 1 and (labels == original[0]).sum() == 4

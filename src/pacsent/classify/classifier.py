@@ -244,7 +244,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         if fitted.is_multilabel:
             assigned = self.assign_labels(self.predict_proba(X))
             return multilabel.format_labels(assigned, fitted.classes, fitted.target_type)
-        return fitted.classes[fitting.predicted(self.decision_values(X))]
+        return fitted.classes[fitting.predict_classes(self.decision_values(X))]
 
     def assign_labels(self, proba: np.ndarray) -> np.ndarray:
         """Which labels are given at these probabilities, (n, n_labels) of bool."""
@@ -321,7 +321,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
             right = LabelSets.of_classes(fitted.classes, y, len(X))
             hits: Any = right.is_correct(self.assign_labels(self.predict_proba(X)))
         else:
-            answers = fitted.classes[fitting.predicted(self.decision_values(X))].tolist()
+            answers = fitted.classes[fitting.predict_classes(self.decision_values(X))].tolist()
             hits = [a == b for a, b in zip(answers, as_labels(y, len(X)))]
         if not X:
             raise ValueError("texts must have at least one text. Got none instead.")

@@ -15,6 +15,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import groupby, product, starmap
 from typing import Any, NamedTuple
 
@@ -32,10 +33,21 @@ from pacsent.threads import one_blas_thread
 CS = (1.0, 6.0, 36.0, 216.0)
 DENSE_SCALES = (0.1, 0.2, 0.4, 0.8)
 WEIGHTINGS = ("tf-idf", "naive-bayes", "both")
-_PARTS = {"tf-idf": WEIGHTINGS[:1], "naive-bayes": WEIGHTINGS[1:2], "both": WEIGHTINGS[:2]}
+# The single weightings whose decision values are averaged under each weighting.
+_SINGLE_WEIGHTINGS = ("tf-idf", "naive-bayes")
+_PARTS = {
+    "tf-idf": ("tf-idf",),
+    "naive-bayes": ("naive-bayes",),
+    "both": _SINGLE_WEIGHTINGS,
+}
+
 N_FOLDS = 5
 # Folds follow from the labels and the order of the texts.
 FOLD_SEED = 0
+# Texts used to choose candidates; the solution uses all of them.
+MAX_SELECTION_TEXTS = 10_000
+# Texts held out in all; with more texts, fewer folds are used.
+_MAX_HELD_OUT = 4000
 
 # With at most MAX_FEW_TEXTS texts, candidates are averaged by their loss, and DENSE_SCALES go on
 # with the WIDER_SCALES: few labels teach little about n-grams (chosen on training parts:
@@ -43,20 +55,20 @@ FOLD_SEED = 0
 MAX_FEW_TEXTS = 200
 WIDER_SCALES = (1.6, 3.2, 6.4)
 _MAX_AVERAGED_BY_LOSS = 16
-_MAX_HELD_OUT = 4000  # texts held out in all; with more texts, fewer folds are used
-# With more than MAX_FEW_CLASSES, one candidate is chosen on a sample of the classes
-# (benchmarks/many_classes.py).
-_SAMPLED_CLASSES = ((50, 4), (150, 1))  # classes, and candidates that stay
+
+# With more than MAX_FEW_CLASSES, one candidate is chosen on a sample of the classes: each pair is
+# the number of sampled classes, and that of the candidates that stay (benchmarks/many_classes.py).
+_SAMPLED_CLASSES = ((50, 4), (150, 1))
 _MIN_CHOOSING_TEXTS = 20
 _MAX_HELD_OUT_OF_MANY = 2000
 # Texts of the first fold from which on it decides which candidates go on.
 _MIN_SCREENING_TEXTS = 100
-# Tolerances of `solve` and of `solve_rare`: on folds, and for the weights of the classifier.
-_CROSS_VALIDATED = {"tol": 2e-3, "rare_tol": 0.25, "max_epochs": 30}
-_FINAL = {"tol": 5e-4, "rare_tol": 0.1, "max_epochs": 100}
-# Regressions solved side by side in one pass over the features; 16 fit into registers.
+
+# Regressions solved side by side in one pass over the features; 16 fit into registers. With rare
+# classes a solve does more once for all columns, so more of them share it.
 _COLUMNS_PER_SOLVE = 16
-_RARE_COLUMNS_PER_SOLVE = 32  # what a solve does once for all columns is more with rare classes
+_RARE_COLUMNS_PER_SOLVE = 32
+
 # Averaging the best candidates is more accurate than the best one, which is best partly by chance
 # (chosen on training parts). A candidate's weight grows by a factor of e with each
 # _WEIGHT_TEMPERATURE further correct predictions. Candidates below _MIN_WEIGHT times the largest
@@ -64,10 +76,13 @@ _RARE_COLUMNS_PER_SOLVE = 32  # what a solve does once for all columns is more w
 _MAX_AVERAGED = 8
 _WEIGHT_TEMPERATURE = 3.0
 _MIN_WEIGHT = 0.02
-CHARACTER_SHARES = np.arange(0, 1.01, 0.125)  # weights of the character model that are tried
-# Standard errors by which characters must lower the loss: below _FEWEST_TEXTS texts, and above.
+
+# Weights of the character model that are held_out.
+CHARACTER_SHARES = np.arange(0, 1.01, 0.125)
+# Standard errors by which characters must lower the loss: below _MIN_TEXTS_FOR_ONE_ERROR texts,
+# and with more.
 _MIN_STANDARD_ERRORS = (2.0, 1.0)
-_FEWEST_TEXTS = 80
+_MIN_TEXTS_FOR_ONE_ERROR = 80
 # Nats per text by which characters must lower the log-loss: a second model doubles the time of a
 # prediction.
 _MIN_CHARACTER_GAIN = 0.002
@@ -75,7 +90,18 @@ _MIN_CHARACTER_GAIN = 0.002
 # from this quantile of the out-of-fold fractions on, to one at UNKNOWN_RAMP above it.
 UNKNOWN_QUANTILE = 0.9
 UNKNOWN_RAMP = 0.5
-MAX_SELECTION_TEXTS = 10_000  # texts used to choose candidates; the solution uses all of them
+
+
+class Precision(NamedTuple):
+    """Where the solvers stop: tolerances of `solve` and of `solve_rare`, and passes at most."""
+
+    tol: float
+    rare_tol: float
+    max_epochs: int
+
+
+_CROSS_VALIDATED = Precision(tol=2e-3, rare_tol=0.25, max_epochs=30)
+_FINAL = Precision(tol=5e-4, rare_tol=0.1, max_epochs=100)
 
 
 @dataclass(frozen=True)
@@ -93,7 +119,9 @@ class Labelled:
     def columns(self) -> list[int]:
         """Classes that have a decision value: the second of two, or all."""
         is_binary = self.n_classes == 2 and self.labels.ndim == 1
-        return [1] if is_binary else list(range(self.n_classes))
+        if is_binary:
+            return [1]
+        return list(range(self.n_classes))
 
     def select(self, rows: np.ndarray) -> "Labelled":
         """Some of the rows."""
@@ -107,7 +135,7 @@ class Labelled:
 
 
 class CharacterWeight(NamedTuple):
-    """The share of the n-grams of characters in the decision on a text.
+    """The weight of the n-grams of characters in the decision on a text.
 
     It rises from `least` where more than `usual` of the text's words are unknown.
 
@@ -119,9 +147,9 @@ class CharacterWeight(NamedTuple):
     usual: float = 1.0
 
     def of(self, unknown: np.ndarray) -> np.ndarray:
-        """The shares of texts by the part of their words that are unknown."""
-        more = np.clip((unknown - self.usual) / UNKNOWN_RAMP, 0.0, 1.0)
-        return self.least + (1.0 - self.least) * more
+        """The weights for texts by the fraction of their words that are unknown."""
+        ramp = np.clip((unknown - self.usual) / UNKNOWN_RAMP, 0.0, 1.0)
+        return self.least + (1.0 - self.least) * ramp
 
 
 class Characters(NamedTuple):
@@ -140,7 +168,8 @@ class Linear:
     dense: np.ndarray  # (n_dims, n_columns)
     intercept: np.ndarray  # (n_columns,)
     report: dict = field(default_factory=dict)
-    left_out: tuple = ()  # rows, and their decision values by models not fitted on them
+    # Rows, and their decision values by models not fitted on them.
+    left_out: tuple = ()
     characters: Characters | None = None
 
 
@@ -163,48 +192,91 @@ class Candidates:
 def with_characters(
     words: Linear, characters: Linear, rows: Labelled, unknown: np.ndarray | None
 ) -> Linear:
-    """Both models in one: the share of the characters' is chosen by the loss on texts left out.
+    """Both models in one: the weight of the characters' is chosen by the loss on texts left out.
 
-    It is 0 unless the loss falls by more than its standard error, or two with very few texts, and
-    larger for a text with more OOV words than are usual: `unknown` is the part of them in each
-    row, were it left out. None: the share is the same for all texts. Both models left out the same
-    rows. Decision values are brought to one spread first.
+    Decision values are brought to one spread first.
+
+    Parameters
+    ----------
+    words, characters : Linear
+        Both models left out the same rows.
+    rows : Labelled
+    unknown : array of shape (n,), or None
+        The fraction of OOV words of each row, were it left out. The weight of the characters is
+        larger for a text with more of them than usual. None: it is the same for all texts.
+
+    Returns
+    -------
+    Linear
+        `words` alone if the characters do not lower the loss clearly: `_choose_character_weight`.
     """
-    which, values = words.left_out
-    other = characters.left_out[1]
-    factor = np.sqrt(np.mean(values**2) / max(np.mean(other**2), 1e-30))
-    other = factor * other
-    mixed = [values + share * (other - values) for share in CHARACTER_SHARES]
-    labels, weights = rows.labels[which], rows.weights[which]
-    losses = np.empty((len(mixed), labels.size))
-    for at, decisions in enumerate(mixed):
-        log_p = log_probabilities(decisions, fit_inverse_temperature(decisions, labels, weights))
-        losses[at] = -weights * log_p[np.arange(labels.size), labels]
-    at = int(np.argmin(losses.sum(axis=1)))
-    gains = losses[0] - losses[at]
-    proven = _MIN_STANDARD_ERRORS[int(gains.size >= _FEWEST_TEXTS)]
-    is_small = gains.sum() < _MIN_CHARACTER_GAIN * weights.sum()
-    if is_small or gains.sum() <= proven * np.sqrt(gains.size) * gains.std():
-        at = 0
-    share, mean = CharacterWeight(float(CHARACTER_SHARES[at])), mixed[at]
+    tested, word_values = words.left_out
+    character_values = characters.left_out[1]
+    word_square = np.mean(word_values**2)
+    character_square = np.mean(character_values**2)
+    factor = np.sqrt(word_square / max(character_square, 1e-30))
+    character_values = factor * character_values
+
+    differences = character_values - word_values
+    mixtures = [word_values + share * differences for share in CHARACTER_SHARES]
+    chosen = _choose_character_weight(mixtures, rows.labels[tested], rows.weights[tested])
+    weight = CharacterWeight(float(CHARACTER_SHARES[chosen]))
+    combined_values = mixtures[chosen]
     if unknown is not None:
-        share = share._replace(usual=float(np.quantile(unknown[which], UNKNOWN_QUANTILE)))
-        mean = values + share.of(unknown[which])[:, None] * (other - values)
-    report = words.report | _judged(mean, rows, which)
-    report |= {"character_weight": share.least, "oov_rate_quantile": share.usual}
-    combined = replace(words, report=report, left_out=(which, mean))
-    if share == CharacterWeight():  # characters never count
+        oov_rates = unknown[tested]
+        weight = weight._replace(usual=float(np.quantile(oov_rates, UNKNOWN_QUANTILE)))
+        weight_of_text = weight.of(oov_rates)[:, None]
+        combined_values = word_values + weight_of_text * differences
+
+    report = words.report | _evaluate(combined_values, rows, tested)
+    report["character_weight"] = weight.least
+    report["oov_rate_quantile"] = weight.usual
+    combined = replace(words, report=report, left_out=(tested, combined_values))
+    never_counts = weight == CharacterWeight()
+    if never_counts:
         return combined
-    coef, intercept = characters.sparse * np.float32(factor), factor * characters.intercept
-    return replace(combined, characters=Characters(coef, intercept, share))
+
+    scaled_characters = Characters(
+        coef=characters.sparse * np.float32(factor),
+        intercept=factor * characters.intercept,
+        share=weight,
+    )
+    return replace(combined, characters=scaled_characters)
 
 
-def _judged(values, rows, which):
+def _choose_character_weight(
+    mixtures: list[np.ndarray], labels: np.ndarray, weights: np.ndarray
+) -> int:
+    """The position of the mixture with the least loss; 0, words alone, unless the loss is clear.
+
+    The loss must fall by more than its standard error, or two of them with very few texts.
+    `mixtures` are decision values on texts left out, (n, n_columns) each.
+    """
+    losses = np.empty((len(mixtures), labels.size))
+    for position, decisions in enumerate(mixtures):
+        scale = fit_inverse_temperature(decisions, labels, weights)
+        log_proba = log_probabilities(decisions, scale)  # (n, n_classes)
+        losses[position] = -weights * log_proba[np.arange(labels.size), labels]
+
+    best = int(np.argmin(losses.sum(axis=1)))
+    gains = losses[0] - losses[best]  # (n,)
+    if gains.sum() < _MIN_CHARACTER_GAIN * weights.sum():
+        return 0
+
+    has_many_texts = gains.size >= _MIN_TEXTS_FOR_ONE_ERROR
+    n_errors = _MIN_STANDARD_ERRORS[int(has_many_texts)]
+    if gains.sum() <= n_errors * np.sqrt(gains.size) * gains.std():
+        return 0
+    return best
+
+
+def _evaluate(values: np.ndarray, rows: Labelled, tested: np.ndarray) -> dict[str, Any]:
     """Inverse temperature, accuracy and probabilities from decision values of held-out texts."""
-    labels, weights = rows.labels[which], rows.weights[which]
+    labels = rows.labels[tested]
+    weights = rows.weights[tested]
     scales = inverse_temperatures(values, labels, weights)
     return {
-        "accuracy": float((weights * right(values, labels)).sum() / weights.sum()),
+        "accuracy": _accuracy(values, labels, weights),
         "n_tested": int(labels.size),
         "inverse_temperature": scales.tolist(),
         "out_of_fold": OutOfFold(log_probabilities(values, scales), labels),
@@ -223,22 +295,20 @@ def fit_by_folds(
 
     The best have the least loss (`selection="loss"`) or the fewest errors ("folds").
     """
-    part, folds, chosen = selected(rows, rows.labels, groups, copies)
-    tried = try_all(part, candidates, folds, n_threads)
-    best, weights = tried.least_loss() if selection == "loss" else tried.fewest_errors()
-    shares = tried.shares(best, weights)
-    model = fit_mixture(rows, tried.table, shares, n_threads)
+    part, folds, chosen = select_for_folds(rows, rows.labels, groups, copies)
+    held_out = cross_validate(part, candidates, folds, n_threads)
+    best, weights = held_out.choose(selection)
+    shares = held_out.shares(best, weights)  # (n_candidates,)
+    model = fit_mixture(rows, held_out.table, shares, n_threads)
 
-    mean = tried.values @ shares  # (n_tested, n_columns)
-    leading = best[0] if selection == "loss" else int(np.argmax(shares * tried.spread))
-    report = tried.table[leading] | _judged(mean, part, tried.tested)
-    report |= {
-        "selection": selection,
-        "n_candidates": len(tried.table),
-        "averaged": tried.averaged(shares),
-        "candidates": tried.table,
-    }
-    return replace(model, report=report, left_out=(chosen[tried.tested], mean))
+    mean = held_out.values @ shares  # (n_tested, n_columns)
+    leading = best[0] if selection == "loss" else int(np.argmax(shares * held_out.spread))
+    report = held_out.table[leading] | _evaluate(mean, part, held_out.tested)
+    report["selection"] = selection
+    report["n_candidates"] = len(held_out.table)
+    report["averaged"] = held_out.averaged(shares)
+    report["candidates"] = held_out.table
+    return replace(model, report=report, left_out=(chosen[held_out.tested], mean))
 
 
 def predict_left_out(
@@ -255,37 +325,50 @@ def predict_left_out(
     without each fold. The result has only what `fit_by_folds` reports about texts left out.
     """
     # As in a fit, a class of a single text does not count: folds could not hold it out and fit it.
-    learnable = np.flatnonzero(np.bincount(rows.labels)[rows.labels] >= 2)
+    n_in_class = np.bincount(rows.labels)[rows.labels]  # (n,)
+    learnable = np.flatnonzero(n_in_class >= 2)
+    learnable_rows = rows.select(learnable)
     learnable_copies = None if copies is None else copies[learnable]
-    chosen_from = rows.select(learnable)
-    part, folds, _ = selected(chosen_from, chosen_from.labels, None, learnable_copies)
-    tried = try_all(part, candidates, folds, n_threads)
-    shares = tried.shares(*(tried.least_loss() if selection == "loss" else tried.fewest_errors()))
-    is_averaged = shares > 0
 
+    # The candidates that are averaged, and their weights.
+    part, folds, _ = select_for_folds(learnable_rows, learnable_rows.labels, None, learnable_copies)
+    held_out = cross_validate(part, candidates, folds, n_threads)
+    best, weights = held_out.choose(selection)
+    shares = held_out.shares(best, weights)  # (n_candidates,)
+    averaged = np.flatnonzero(shares > 0)
+    averaged_candidates = [held_out.candidates[number] for number in averaged]
+
+    # The same candidates on the folds of the caller, to a tight tolerance.
     n_folds = int(fold_of_row.max()) + 1
-    every_row = Folds(fold_of_row, n_folds, np.ones(fold_of_row.size, bool))
-    cross_validation = CrossValidation(rows, candidates, every_row, n_threads, _FINAL)
-    averaged = [candidate for candidate, is_kept in zip(tried.candidates, is_averaged) if is_kept]
-    left_out = cross_validation.score(averaged)
-    mean = left_out.values @ shares[is_averaged]  # (n, n_columns), fold by fold
+    is_scored = np.ones(fold_of_row.size, bool)
+    all_folds = Folds(fold_of_row, n_folds, is_scored)
+    cross_validation = CrossValidation(rows, candidates, all_folds, n_threads, _FINAL)
+    every_row = cross_validation.score(averaged_candidates)
+    mean = every_row.values @ shares[averaged]  # (n, n_columns), fold by fold
 
-    nothing = np.zeros((0, mean.shape[1]), np.float32)
-    report = _judged(mean, rows, left_out.tested)
-    return Linear(nothing, nothing, np.zeros(mean.shape[1]), report, (left_out.tested, mean))
+    n_columns = mean.shape[1]
+    no_weights = np.zeros((0, n_columns), np.float32)
+    return Linear(
+        sparse=no_weights,
+        dense=no_weights,
+        intercept=np.zeros(n_columns),
+        report=_evaluate(mean, rows, every_row.tested),
+        left_out=(every_row.tested, mean),
+    )
 
 
-def selected(
-    rows: Labelled, kinds: np.ndarray, groups: Any, copies: Any
+def select_for_folds(
+    rows: Labelled, strata: np.ndarray, groups: np.ndarray | None, copies: np.ndarray | None
 ) -> tuple[Labelled, "Folds", np.ndarray]:
-    """At most MAX_SELECTION_TEXTS rows, their folds (stratified by `kinds`), and their numbers."""
+    """At most MAX_SELECTION_TEXTS rows, their folds (stratified by `strata`), and their numbers."""
     rng = np.random.default_rng(FOLD_SEED)
-    chosen = np.sort(rng.permutation(len(kinds))[:MAX_SELECTION_TEXTS])
+    shuffled = rng.permutation(len(strata))
+    chosen = np.sort(shuffled[:MAX_SELECTION_TEXTS])
     folds = folds_for(
-        kinds[chosen],
+        strata[chosen],
         rng,
-        None if groups is None else groups[chosen],
-        None if copies is None else copies[chosen],
+        groups=None if groups is None else groups[chosen],
+        copies=None if copies is None else copies[chosen],
         max_held_out=_MAX_HELD_OUT_OF_MANY if rows.are_rare else _MAX_HELD_OUT,
     )
     return rows.select(chosen), folds, chosen
@@ -293,11 +376,11 @@ def selected(
 
 @dataclass(frozen=True)
 class Folds:
-    """Which fold holds out each row, and which rows are scored."""
+    """The fold that holds out each row, and the rows that are scored."""
 
     of: np.ndarray  # (n,), the number of folds for rows that are never held out
     n: int
-    judged: np.ndarray  # (n,) of bool
+    is_scored: np.ndarray  # (n,) of bool
 
     def held_out(self) -> list[np.ndarray]:
         """Rows of each fold."""
@@ -325,14 +408,18 @@ def _split_texts(
     labels: np.ndarray, rng: np.random.Generator, copies: np.ndarray | None, max_held_out: int
 ) -> Folds:
     """Folds with the same number of each class; copies of a text stay together."""
-    n_held_out = int(np.clip(-(-max_held_out * N_FOLDS // labels.size), 1, N_FOLDS))
+    n_needed = -(-max_held_out * N_FOLDS // labels.size)
+    n_held_out = int(np.clip(n_needed, 1, N_FOLDS))
     first_rows, text_of_row = distinct_texts(labels, copies)
     fold_of_text = np.empty(first_rows.size, np.int64)
     for c in np.unique(labels):
-        texts = rng.permutation(np.flatnonzero(labels[first_rows] == c))
-        fold_of_text[texts] = (np.arange(texts.size) + rng.integers(N_FOLDS)) % N_FOLDS
+        of_class = np.flatnonzero(labels[first_rows] == c)
+        texts = rng.permutation(of_class)
+        first_fold = rng.integers(N_FOLDS)
+        fold_of_text[texts] = (np.arange(texts.size) + first_fold) % N_FOLDS
+
     fold_of_row = np.minimum(fold_of_text[text_of_row], n_held_out)
-    return Folds(fold_of_row, n_held_out, fold_of_row < n_held_out)
+    return Folds(fold_of_row, n_held_out, is_scored=fold_of_row < n_held_out)
 
 
 def _split_groups(labels: np.ndarray, rng: np.random.Generator, groups: np.ndarray) -> Folds:
@@ -344,27 +431,34 @@ def _split_groups(labels: np.ndarray, rng: np.random.Generator, groups: np.ndarr
         )
     from sklearn.model_selection import StratifiedGroupKFold  # a second to import
 
-    max_class_groups = max(np.unique(groups[labels == c]).size for c in np.unique(labels))
-    n_folds = max(min(N_FOLDS, n_groups, max_class_groups), 2)
+    n_groups_of_class = [np.unique(groups[labels == c]).size for c in np.unique(labels)]
+    n_folds = max(min(N_FOLDS, n_groups, max(n_groups_of_class)), 2)
     seed = int(rng.integers(2**31))
     splits = StratifiedGroupKFold(n_folds, shuffle=True, random_state=seed)
     fold_of_row = np.zeros(labels.size, np.int64)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # of classes smaller than the folds are many
+        # It warns of classes with fewer texts than there are folds.
+        warnings.simplefilter("ignore", UserWarning)
         for f, (_, held_out) in enumerate(splits.split(labels, labels, groups)):
             fold_of_row[held_out] = f
 
-    # A class that occurs in no other group cannot be learnt, so its rows are not scored.
-    is_scored = np.zeros(labels.size, bool)
-    for f in range(N_FOLDS):
-        is_held_out = fold_of_row == f
-        is_scored |= is_held_out & np.isin(labels, labels[~is_held_out])
+    is_scored = _are_learnable(labels, fold_of_row)
     if not is_scored.any():
         raise ValueError(
             "groups must have texts of some class in two of them at least. Got every class in one "
             "group instead. Leave groups out, or add texts of other groups."
         )
     return Folds(fold_of_row, N_FOLDS, is_scored)
+
+
+def _are_learnable(labels: np.ndarray, fold_of_row: np.ndarray) -> np.ndarray:
+    """Whether another fold has the class of each row, which could not be learnt else, (n,)."""
+    is_learnable = np.zeros(labels.size, bool)
+    for f in range(N_FOLDS):
+        is_held_out = fold_of_row == f
+        training_labels = labels[~is_held_out]
+        is_learnable |= is_held_out & np.isin(labels, training_labels)
+    return is_learnable
 
 
 def distinct_texts(labels: np.ndarray, copies: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -376,16 +470,20 @@ def distinct_texts(labels: np.ndarray, copies: Any) -> tuple[np.ndarray, np.ndar
     rows = np.arange(labels.size)
     if copies is None:
         return rows, rows
-    first, text_of = np.unique(copies, return_index=True, return_inverse=True)[1:]
-    n_texts = np.bincount(labels[first], minlength=labels.max() + 1)
+
+    _, first_rows, text_of_row = np.unique(copies, return_index=True, return_inverse=True)
+    n_texts = np.bincount(labels[first_rows], minlength=labels.max() + 1)  # (n_classes,)
     if (n_texts[np.unique(labels)] < 2).any():
         return rows, rows
-    order = np.argsort(first)
-    return first[order], np.argsort(order)[text_of]
+
+    # Texts are numbered by their first rows.
+    order = np.argsort(first_rows)
+    number_of_text = np.argsort(order)
+    return first_rows[order], number_of_text[text_of_row]
 
 
 @dataclass(frozen=True)
-class Tried:
+class CandidateValues:
     """Decision values of all candidates on held-out rows."""
 
     candidates: list["Candidate"]
@@ -397,14 +495,21 @@ class Tried:
 
     def losses(self) -> np.ndarray:
         """Loss of each candidate at its best inverse temperature, (n_candidates,)."""
-        of_candidates = np.moveaxis(self.values, 2, 0)
-        samples = [(values, self.labels, self.weights) for values in of_candidates]
-        return np.array([log_loss(*s, fit_inverse_temperature(*s)) for s in samples])
+        losses = []
+        for decisions in np.moveaxis(self.values, 2, 0):
+            scale = fit_inverse_temperature(decisions, self.labels, self.weights)
+            losses.append(log_loss(decisions, self.labels, self.weights, scale))
+        return np.array(losses)
+
+    def choose(self, selection: str) -> tuple[np.ndarray, np.ndarray]:
+        """The candidates to average by `selection`, "loss" or "folds", and weights, (n_best,)."""
+        return self.least_loss() if selection == "loss" else self.fewest_errors()
 
     def fewest_errors(self) -> tuple[np.ndarray, np.ndarray]:
         """The most accurate candidates, and weights that grow with their accuracy, (n_best,)."""
-        hits = np.array([row["accuracy"] for row in self.table]) * len(self.tested)
-        weights = softmax(hits / _WEIGHT_TEMPERATURE)
+        accuracies = np.array([row["accuracy"] for row in self.table])
+        n_right = accuracies * len(self.tested)
+        weights = softmax(n_right / _WEIGHT_TEMPERATURE)
         best = np.argsort(-weights, kind="stable")[:_MAX_AVERAGED]
         best = best[weights[best] > _MIN_WEIGHT * weights.max()]
         return best, weights[best]
@@ -421,7 +526,8 @@ class Tried:
     @property
     def spread(self) -> np.ndarray:
         """Root mean square of each candidate's decision values."""
-        return np.sqrt(np.mean(np.square(self.values), axis=(0, 1))) + 1e-12
+        mean_squares = np.mean(np.square(self.values), axis=(0, 1))  # (n_candidates,)
+        return np.sqrt(mean_squares) + 1e-12
 
     def shares(self, best: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """Weights of the best candidates, divided by the spread of their decision values."""
@@ -432,12 +538,18 @@ class Tried:
 
     def averaged(self, shares: np.ndarray) -> list[dict]:
         """The options of the candidates that have a weight, with it."""
-        keys = ("weighting", "C", "dense_scale")
-        return [
-            {**{key: row[key] for key in keys}, "share": float(share)}
-            for row, share in zip(self.table, shares)
-            if share > 0
-        ]
+        averaged = []
+        for number in np.flatnonzero(shares > 0):
+            row = self.table[number]
+            averaged.append(
+                {
+                    "weighting": row["weighting"],
+                    "C": row["C"],
+                    "dense_scale": row["dense_scale"],
+                    "share": float(shares[number]),
+                }
+            )
+        return averaged
 
 
 class Candidate(NamedTuple):
@@ -455,7 +567,9 @@ class Candidate(NamedTuple):
         return [Candidate(weighting, self.pair) for weighting in _PARTS[self.weighting]]
 
 
-def try_all(rows: Labelled, candidates: Candidates, folds: Folds, n_threads: int) -> Tried:
+def cross_validate(
+    rows: Labelled, candidates: Candidates, folds: Folds, n_threads: int
+) -> CandidateValues:
     """Cross-validate the candidates that a screening on the first fold leaves."""
     cross_validation = CrossValidation(rows, candidates, folds, n_threads)
     if rows.are_rare:
@@ -476,7 +590,8 @@ def choose_by_sampled_classes(
     for n_sampled, n_best in _SAMPLED_CLASSES:
         sampled_rows, sampled_folds = sample_classes(rows, folds, n_sampled)
         cross_validation = CrossValidation(sampled_rows, candidates, sampled_folds, n_threads)
-        chosen = cross_validation.choose(chosen or cross_validation.all_candidates(), n_best)
+        compared = chosen or cross_validation.all_candidates()
+        chosen = cross_validation.choose(compared, n_best)
     return chosen
 
 
@@ -491,8 +606,10 @@ def sample_classes(rows: Labelled, folds: Folds, n_sampled: int) -> tuple[Labell
     number_of_class = np.full(rows.n_classes, sampled.size)  # the others are one without a column
     number_of_class[sampled] = np.arange(sampled.size)
     labels = number_of_class[rows.labels]
-    is_judged = folds.judged & (labels < sampled.size)
-    return replace(rows, labels=labels, n_classes=sampled.size), replace(folds, judged=is_judged)
+    is_scored = folds.is_scored & (labels < sampled.size)
+    sampled_rows = replace(rows, labels=labels, n_classes=sampled.size)
+    sampled_folds = replace(folds, is_scored=is_scored)
+    return sampled_rows, sampled_folds
 
 
 class CrossValidation:
@@ -509,16 +626,19 @@ class CrossValidation:
         candidates: Candidates,
         folds: Folds,
         n_threads: int,
-        precision: dict = _CROSS_VALIDATED,
+        precision: Precision = _CROSS_VALIDATED,
     ):
         self.rows = rows
         self.precision = precision
         self.folds = folds
         self.n_threads = n_threads
         self.weightings = candidates.weightings
+
         # Without vectors their scale does not matter.
         dense_scales = candidates.dense_scales if rows.E.shape[1] else (1.0,)
-        self.pairs = np.array(list(product(candidates.Cs, dense_scales)))  # (n_pairs, 2)
+        pairs = list(product(candidates.Cs, dense_scales))
+        self.pairs = np.array(pairs)  # (n_pairs, 2)
+
         self.fold_rows = folds.held_out()
         self.length_factors = growth(rows.X, folds.of)  # (n,)
         # Decision values of a candidate's parts on the rows of a fold, (n_fold_rows, n_columns).
@@ -532,7 +652,7 @@ class CrossValidation:
         """The best of the candidates on the first fold; all where it has too few texts."""
         if self._evaluated_rows([0]).size < _MIN_CHOOSING_TEXTS:
             return candidates
-        self._solve(sorted({part for candidate in candidates for part in candidate.parts()}), [0])
+        self._solve(_list_parts(candidates), [0])
         return self._best(candidates, n_best)
 
     def screen(self) -> list[Candidate]:
@@ -543,10 +663,11 @@ class CrossValidation:
         """
         all_pairs = range(len(self.pairs))
         is_multilabel = self.rows.labels.ndim == 2
-        n_first = int(self.folds.judged[self.fold_rows[0]].sum())
+        n_first = self._evaluated_rows([0]).size
         if is_multilabel or self.folds.n < 2 or n_first < _MIN_SCREENING_TEXTS:
             return self.all_candidates()
 
+        # All pairs under one weighting, and the best of them under the others.
         leading, *others = self._solved_weightings()
         pair_candidates = self._candidates([leading], all_pairs)
         self._solve(pair_candidates, [0])
@@ -554,13 +675,16 @@ class CrossValidation:
         kept_pairs = [candidate.pair for candidate in self._best(pair_candidates, n_kept_pairs)]
         if others:
             self._solve(self._candidates(others, kept_pairs), [0])
-        return self._best(self._candidates(self.weightings, kept_pairs), _MAX_AVERAGED)
 
-    def score(self, candidates: list[Candidate]) -> Tried:
+        kept_candidates = self._candidates(self.weightings, kept_pairs)
+        return self._best(kept_candidates, _MAX_AVERAGED)
+
+    def score(self, candidates: list[Candidate]) -> CandidateValues:
         """Decision values and accuracy of candidates on all folds."""
         all_folds = range(self.folds.n)
-        parts = sorted({part for candidate in candidates for part in candidate.parts()})
-        unsolved_folds = [f for f in all_folds if (parts[0], f) not in self._decisions]
+        parts = _list_parts(candidates)
+        first_part = parts[0]  # a fold is solved for all parts or for none
+        unsolved_folds = [f for f in all_folds if (first_part, f) not in self._decisions]
         self._solve(parts, unsolved_folds)
 
         values = self._held_out_values(candidates, all_folds)
@@ -570,48 +694,66 @@ class CrossValidation:
         table = []
         for number, candidate in enumerate(candidates):
             C, dense_scale = self.pairs[candidate.pair].tolist()
-            is_right = right(values[:, :, number], labels)  # (n_evaluated,)
+            decisions = values[:, :, number]  # (n_evaluated, n_columns)
+            is_wrong = ~are_right(decisions, labels)  # (n_evaluated,)
             table.append(
                 {
                     "weighting": candidate.weighting,
                     "C": C,
                     "dense_scale": dense_scale,
-                    "accuracy": float((weights * is_right).sum() / weights.sum()),
-                    "n_errors": int((~is_right).sum()),
+                    "accuracy": _accuracy(decisions, labels, weights),
+                    "n_errors": int(is_wrong.sum()),
                 }
             )
-        return Tried(candidates, table, values, evaluated_rows, labels, weights)
+        return CandidateValues(candidates, table, values, evaluated_rows, labels, weights)
 
     def _candidates(self, weightings: Iterable[str], pairs: Iterable[int]) -> list[Candidate]:
         return list(starmap(Candidate, product(weightings, pairs)))
 
     def _solved_weightings(self) -> list[str]:
         """Single weightings of which the candidates are made, in the order of `WEIGHTINGS`."""
-        solved = {part for weighting in self.weightings for part in _PARTS[weighting]}
+        solved: set[str] = set()
+        for weighting in self.weightings:
+            solved.update(_PARTS[weighting])
         return [weighting for weighting in WEIGHTINGS if weighting in solved]
 
     def _best(self, candidates: list[Candidate], n: int) -> list[Candidate]:
         """The n candidates with the least loss on the first fold, in the order given."""
         rows = self._evaluated_rows([0])
         values = self._held_out_values(candidates, [0])
-        tried = Tried(candidates, [], values, rows, self.rows.labels[rows], self.rows.weights[rows])
-        best = np.argsort(tried.losses(), kind="stable")[:n]
+        held_out = CandidateValues(
+            candidates=candidates,
+            table=[],
+            values=values,
+            tested=rows,
+            labels=self.rows.labels[rows],
+            weights=self.rows.weights[rows],
+        )
+        best = np.argsort(held_out.losses(), kind="stable")[:n]
         return [candidates[number] for number in np.sort(best)]
 
     def _evaluated_rows(self, folds: Sequence[int]) -> np.ndarray:
         """Rows of these folds that are scored, fold by fold, (n_evaluated,)."""
         rows = np.concatenate([self.fold_rows[f] for f in folds])
-        return rows[self.folds.judged[rows]]
+        return rows[self.folds.is_scored[rows]]
 
     def _held_out_values(self, candidates: list[Candidate], folds: Sequence[int]) -> np.ndarray:
         """Decision values of `_evaluated_rows`, (n_evaluated, n_columns, n_candidates)."""
-        is_evaluated = self.folds.judged[np.concatenate([self.fold_rows[f] for f in folds])]
+        rows = np.concatenate([self.fold_rows[f] for f in folds])
+        is_evaluated = self.folds.is_scored[rows]
         values = []
         for candidate in candidates:
-            parts = candidate.parts()
-            by_fold = [sum(self._decisions[part, f] for part in parts) / len(parts) for f in folds]
+            by_fold = [self._fold_decisions(candidate, f) for f in folds]
             values.append(np.concatenate(by_fold)[is_evaluated])
         return np.stack(values, axis=2)
+
+    def _fold_decisions(self, candidate: Candidate, fold: int) -> np.ndarray:
+        """Decision values of a candidate on the rows of a fold, (n_fold_rows, n_columns)."""
+        parts = candidate.parts()
+        total = np.zeros((self.fold_rows[fold].size, len(self.rows.columns)))
+        for part in parts:
+            total += self._decisions[part, fold]
+        return total / len(parts)
 
     def _solve(self, candidates: list[Candidate], folds: Sequence[int]) -> None:
         """Compute decision values of these folds by models of all other rows.
@@ -619,60 +761,77 @@ class CrossValidation:
         Under tf-idf all folds, classes and pairs share their features and are solved side by side;
         naive Bayes' ratios differ by fold and class.
         """
-        rows = self.rows
-        n_columns = len(rows.columns)
-        held_out_X = {}  # with the lengths that the rows would have as new texts
+        held_out_X = {f: self._new_rows(f) for f in folds}
         for f in folds:
-            X = rows.X[self.fold_rows[f]]
-            factors = self.length_factors[self.fold_rows[f]].astype(np.float32)
-            X.data *= np.repeat(factors, np.diff(X.indptr))
-            held_out_X[f] = X
+            shape = (self.fold_rows[f].size, len(self.rows.columns))
             for candidate in candidates:
-                shape = (self.fold_rows[f].size, n_columns)
                 self._decisions[candidate, f] = np.empty(shape)
 
         tasks = []
-        for weighting in WEIGHTINGS[:2]:
+        for weighting in _SINGLE_WEIGHTINGS:
             pairs = [candidate.pair for candidate in candidates if candidate.weighting == weighting]
-            tasks += _tasks(weighting, list(product(folds, rows.columns, pairs)), rows.are_rare)
+            problems = list(product(folds, self.rows.columns, pairs))
+            tasks += _tasks(weighting, problems, self.rows.are_rare)
 
-        def work(task: tuple[str, list[tuple]]) -> None:
-            weighting, problems = task
-            fold, classes, pair = np.array(problems).T  # (n_problems,) each
-            training_rows = np.flatnonzero(self.folds.of != fold[0])
-            Cs, dense_scales = np.ascontiguousarray(self.pairs[pair].T)
-            solutions, ratios = _solved(
-                rows,
-                weighting,
-                classes,
-                training_rows,
-                Cs,
-                dense_scales,
-                left_out=fold,
-                folds=self.folds.of,
-                precision=self.precision,
-            )
-            for f in np.unique(fold):
-                X = held_out_X[f]
-                if ratios is not None:
-                    weighted = X.data * ratios[X.indices]
-                    X = sparse.csr_matrix((weighted, X.indices, X.indptr), X.shape)
-                solved = np.flatnonzero(fold == f)
-                decisions = solutions.take(solved).decisions(X, rows.E[self.fold_rows[f]])
-                for problem, column in zip(solved, decisions.T):
-                    values = self._decisions[Candidate(weighting, int(pair[problem])), f]
-                    values[:, classes[problem] - rows.columns[0]] = column
-
+        work = partial(self._solve_task, held_out_X=held_out_X)
         _in_threads(work, tasks, self.n_threads)
+
+    def _new_rows(self, fold: int) -> sparse.csr_matrix:
+        """Features of the rows of a fold, with the lengths that they would have as new texts."""
+        X = self.rows.X[self.fold_rows[fold]]
+        factors = self.length_factors[self.fold_rows[fold]].astype(np.float32)
+        X.data *= np.repeat(factors, np.diff(X.indptr))
+        return X
+
+    def _solve_task(
+        self, task: tuple[str, list[tuple]], held_out_X: dict[int, sparse.csr_matrix]
+    ) -> None:
+        """Solve the problems (fold, class, pair) of a task, and write their decision values."""
+        weighting, problems = task
+        fold, classes, pair = np.array(problems).T  # (n_problems,) each
+        training_rows = np.flatnonzero(self.folds.of != fold[0])
+        Cs, dense_scales = np.ascontiguousarray(self.pairs[pair].T)
+        solutions, ratios = _solve_weighting(
+            self.rows,
+            weighting,
+            classes,
+            training_rows,
+            Cs,
+            dense_scales,
+            left_out=fold,
+            folds=self.folds.of,
+            precision=self.precision,
+        )
+
+        for f in np.unique(fold):
+            X = held_out_X[f]
+            if ratios is not None:
+                X = _replace_data(X, X.data * ratios[X.indices])
+            E = self.rows.E[self.fold_rows[f]]
+            solved = np.flatnonzero(fold == f)
+            decisions = solutions.take(solved).decisions(X, E)  # (n_fold_rows, n_solved)
+            for problem, problem_decisions in zip(solved, decisions.T):
+                candidate = Candidate(weighting, int(pair[problem]))
+                column = classes[problem] - self.rows.columns[0]
+                self._decisions[candidate, f][:, column] = problem_decisions
+
+
+def _list_parts(candidates: Iterable[Candidate]) -> list[Candidate]:
+    """The candidates of a single weighting that these are means of, each once, in order."""
+    parts: set[Candidate] = set()
+    for candidate in candidates:
+        parts.update(candidate.parts())
+    return sorted(parts)
 
 
 def _tasks(weighting: str, problems: list[tuple], are_rare: bool) -> list[tuple[str, list[tuple]]]:
     """Problems (fold, class, ...) that are solved together, each list with its weighting."""
     if weighting == "tf-idf":
         size = _RARE_COLUMNS_PER_SOLVE if are_rare else _COLUMNS_PER_SOLVE
-        parts = [problems[i : i + size] for i in range(0, len(problems), size)]
+        parts = [problems[start : start + size] for start in range(0, len(problems), size)]
     else:
-        parts = [list(part) for _, part in groupby(problems, lambda problem: problem[:2])]
+        by_fold_and_class = groupby(problems, lambda problem: problem[:2])
+        parts = [list(part) for _, part in by_fold_and_class]
     return [(weighting, part) for part in parts]
 
 
@@ -701,50 +860,66 @@ def fit_mixture(
     if shares.ndim == 1:
         shares = np.repeat(shares[:, None], n_columns, axis=1)
 
-    # The weight of each problem: a single weighting, a class, C, and the scale of the vectors.
-    weight_of: dict[tuple, float] = defaultdict(float)
-    for row, candidate_shares in zip(table, shares):
-        parts = _PARTS[row["weighting"]]
-        for weighting, (column, share) in product(parts, zip(rows.columns, candidate_shares)):
-            if share > 0:
-                problem = weighting, column, row["C"], row["dense_scale"]
-                weight_of[problem] += share / len(parts)
     tasks = []
-    for weighting in WEIGHTINGS[:2]:
+    weight_of_problem = _weigh_problems(rows, table, shares)
+    for weighting in _SINGLE_WEIGHTINGS:
         problems = [
             (-1, *problem[1:], weight)
-            for problem, weight in weight_of.items()
+            for problem, weight in weight_of_problem.items()
             if problem[0] == weighting
         ]
         tasks += _tasks(weighting, sorted(problems), rows.are_rare)
 
-    all_rows = np.arange(len(rows.labels))
-
-    def work(task: tuple[str, list[tuple]]) -> _PartialSum:
-        weighting, problems = task
-        _, classes, Cs, dense_scales, weights = (np.array(values) for values in zip(*problems))
-        solutions, ratios = _solved(
-            rows, weighting, classes, all_rows, Cs, dense_scales, precision=_FINAL
-        )
-        # Solutions of one class are added up, (n_problems, n_own_columns).
-        own_columns = slice(classes[0] - rows.columns[0], classes[-1] + 1 - rows.columns[0])
-        sums = np.zeros((classes.size, own_columns.stop - own_columns.start), np.float32)
-        sums[np.arange(classes.size), classes - classes[0]] = weights
-        sparse_weights = solutions.sparse_weights @ sums
-        if ratios is not None:
-            sparse_weights *= ratios[:, None]
-        return _PartialSum(
-            own_columns, sparse_weights, solutions.dense_weights @ sums, solutions.intercepts @ sums
-        )
-
     sparse_weights = np.zeros((rows.X.shape[1], n_columns), np.float32)
     dense_weights = np.zeros((rows.E.shape[1], n_columns), np.float32)
     intercept = np.zeros(n_columns, np.float32)
-    for part in _in_threads(work, tasks, n_threads):
+    for part in _in_threads(partial(_solve_mixture_task, rows=rows), tasks, n_threads):
         sparse_weights[:, part.columns] += part.sparse
         dense_weights[:, part.columns] += part.dense
         intercept[part.columns] += part.intercept
     return Linear(sparse_weights, dense_weights, intercept.astype(np.float64))
+
+
+def _weigh_problems(rows: Labelled, table: list[dict], shares: np.ndarray) -> dict[tuple, float]:
+    """The weight of each problem: a single weighting, a class, C, and the scale of the vectors.
+
+    `shares` is (n_candidates, n_columns).
+    """
+    weights: dict[tuple, float] = defaultdict(float)
+    for row, candidate_shares in zip(table, shares):
+        parts = _PARTS[row["weighting"]]
+        for number in np.flatnonzero(candidate_shares > 0):
+            for weighting in parts:
+                problem = (weighting, rows.columns[number], row["C"], row["dense_scale"])
+                weights[problem] += candidate_shares[number] / len(parts)
+    return weights
+
+
+def _solve_mixture_task(task: tuple[str, list[tuple]], rows: Labelled) -> _PartialSum:
+    """The weighted sum of the solutions of a task, (-1, class, C, scale, weight), on all rows."""
+    weighting, problems = task
+    columns = [np.array(values) for values in zip(*problems)]
+    _, classes, Cs, dense_scales, weights = columns  # (n_problems,) each
+    all_rows = np.arange(len(rows.labels))
+    solutions, ratios = _solve_weighting(
+        rows, weighting, classes, all_rows, Cs, dense_scales, precision=_FINAL
+    )
+
+    # Solutions of one class are added up.
+    n_own_columns = classes[-1] + 1 - classes[0]
+    sums = np.zeros((classes.size, n_own_columns), np.float32)  # (n_problems, n_own_columns)
+    sums[np.arange(classes.size), classes - classes[0]] = weights
+    sparse_weights = solutions.sparse_weights @ sums
+    if ratios is not None:
+        sparse_weights *= ratios[:, None]
+
+    first_column = classes[0] - rows.columns[0]
+    return _PartialSum(
+        columns=slice(first_column, first_column + n_own_columns),
+        sparse=sparse_weights,
+        dense=solutions.dense_weights @ sums,
+        intercept=solutions.intercepts @ sums,
+    )
 
 
 def growth(X: sparse.csr_matrix, folds: np.ndarray) -> np.ndarray:
@@ -759,16 +934,21 @@ def growth(X: sparse.csr_matrix, folds: np.ndarray) -> np.ndarray:
     >>> growth(X, np.array([0, 1, 1])).round(2)
     array([1.25, 1.67, 1.  ])
     """
-    n_rows = np.bincount(X.indices, minlength=X.shape[1])
-    row = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))  # (n_nonzero,)
-    cells = folds[row] * X.shape[1] + X.indices
-    n_own = np.bincount(cells)[cells]
-    is_known = n_rows[X.indices] > n_own
-    squares = np.bincount(row, is_known * X.data.astype(np.float64) ** 2, X.shape[0])
+    n, n_features = X.shape
+    row_of_entry = _row_of_entries(X)
+
+    # A feature is known if more rows have it than those of the fold.
+    n_rows = np.bincount(X.indices, minlength=n_features)[X.indices]  # (n_nonzero,)
+    cells = folds[row_of_entry] * n_features + X.indices
+    n_rows_of_fold = np.bincount(cells)[cells]  # (n_nonzero,)
+    is_known = n_rows > n_rows_of_fold
+
+    known_squares = is_known * X.data.astype(np.float64) ** 2
+    squares = np.bincount(row_of_entry, known_squares, n)  # (n,)
     return 1.0 / np.sqrt(np.where(squares > 0, squares, 1.0))
 
 
-def _solved(
+def _solve_weighting(
     rows: Labelled,
     weighting: str,
     classes: np.ndarray,
@@ -776,25 +956,16 @@ def _solved(
     Cs: np.ndarray,
     dense_scales: np.ndarray,
     *,
-    precision: dict,
-    **left_out: Any,
+    precision: Precision,
+    left_out: np.ndarray | None = None,
+    folds: np.ndarray | None = None,
 ) -> tuple[Solutions, np.ndarray | None]:
     """Regressions, and naive Bayes' ratios that X was multiplied by; None under tf-idf."""
     X = rows.X
     ratios = None
     if weighting == "naive-bayes":
-        labels = rows.labels[training_rows]
-        is_positive = labels[:, classes[0]] if labels.ndim == 2 else labels == classes[0]
-        ratios = np.abs(log_ratios(X[training_rows], is_positive))  # (n_features,)
-        data = X.data * ratios[X.indices].astype(np.float32)
+        X, ratios = _weigh_by_ratios(rows, classes[0], training_rows)
 
-        # Rows keep their mean length, so that C means the same under either weighting.
-        row_of = np.repeat(np.arange(len(rows.labels)), np.diff(X.indptr))
-        squares = np.bincount(row_of, data.astype(np.float64) ** 2, len(rows.labels))  # (n,)
-        factor = 1.0 / np.sqrt(max(squares[training_rows].mean(), 1e-30))
-        data *= np.float32(factor)
-        ratios = (ratios * factor).astype(np.float32)
-        X = sparse.csr_matrix((data, X.indices, X.indptr), shape=X.shape)
     solve_columns = solve_rare if rows.are_rare else solve
     solutions = solve_columns(
         X,
@@ -803,23 +974,61 @@ def _solved(
         Cs,
         dense_scales,
         positive=classes,
+        left_out=left_out,
+        folds=folds,
         text_weights=rows.weights,
-        tol=precision["rare_tol" if rows.are_rare else "tol"],
-        max_epochs=precision["max_epochs"],
-        **left_out,
+        tol=precision.rare_tol if rows.are_rare else precision.tol,
+        max_epochs=precision.max_epochs,
     )
     return solutions, ratios
 
 
-def predicted(decisions: np.ndarray) -> np.ndarray:
+def _weigh_by_ratios(
+    rows: Labelled, positive: int, training_rows: np.ndarray
+) -> tuple[sparse.csr_matrix, np.ndarray]:
+    """X with features multiplied by naive Bayes' ratios of a class, and these, (n_features,)."""
+    X = rows.X
+    n = len(rows.labels)
+    labels = rows.labels[training_rows]
+    is_positive = labels[:, positive] if labels.ndim == 2 else labels == positive
+    ratios = np.abs(log_ratios(X[training_rows], is_positive))  # (n_features,)
+    data = X.data * ratios[X.indices].astype(np.float32)
+
+    # Rows keep their mean length, so that C means the same under either weighting.
+    row_of_entry = _row_of_entries(X)
+    squares = np.bincount(row_of_entry, data.astype(np.float64) ** 2, n)  # (n,)
+    factor = 1.0 / np.sqrt(max(squares[training_rows].mean(), 1e-30))
+    data *= np.float32(factor)
+    ratios = (ratios * factor).astype(np.float32)
+    return _replace_data(X, data), ratios
+
+
+def predict_classes(decisions: np.ndarray) -> np.ndarray:
     """The class of each row of decision values."""
     if decisions.shape[1] == 1:
         return (decisions[:, 0] > 0).astype(np.int64)
     return decisions.argmax(axis=1)
 
 
-def right(decisions: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Which rows get their class, or all of their labels and no other, (n,)."""
+def are_right(decisions: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Whether each row gets its class, or all of its labels and no other, (n,) of bool."""
     if labels.ndim == 2:
-        return ((decisions > 0) == labels).all(axis=1)
-    return predicted(decisions) == labels
+        has_label = decisions > 0  # (n, n_labels)
+        return (has_label == labels).all(axis=1)
+    return predict_classes(decisions) == labels
+
+
+def _accuracy(decisions: np.ndarray, labels: np.ndarray, weights: np.ndarray) -> float:
+    """The weighted fraction of `are_right`."""
+    right_weights = weights * are_right(decisions, labels)
+    return float(right_weights.sum() / weights.sum())
+
+
+def _row_of_entries(X: sparse.csr_matrix) -> np.ndarray:
+    """The row of each stored value of X, (n_nonzero,)."""
+    return np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
+
+
+def _replace_data(X: sparse.csr_matrix, data: np.ndarray) -> sparse.csr_matrix:
+    """X with other values, (n_nonzero,), in the same places."""
+    return sparse.csr_matrix((data, X.indices, X.indptr), shape=X.shape)

@@ -61,8 +61,8 @@ def fit(
     The candidates with the least loss on texts left out are averaged, for each label its own.
     """
     # Cross-validation: decision values of the candidates, (n_tested, n_labels, n_candidates).
-    part, folds, _ = fitting.selected(rows, rarest_labels(rows.labels), groups, copies)
-    tried = fitting.try_all(part, candidates, folds, n_threads)
+    part, folds, _ = fitting.select_for_folds(rows, rarest_labels(rows.labels), groups, copies)
+    tried = fitting.cross_validate(part, candidates, folds, n_threads)
     has = tried.labels  # (n_tested, n_labels) of bool
     weights = tried.weights  # (n_tested,)
 

@@ -17,7 +17,7 @@ from pacsent.kernels.library import aligned_room
 
 # Parts of the texts without a rare label that its first passes visit, before all of them (chosen on
 # training parts: as good as twelve passes over all texts after two).
-_FIRST_SHARES = (0.03, 0.03, 0.1, 0.1)
+_FIRST_FRACTIONS = (0.03, 0.03, 0.1, 0.1)
 _MIN_POSITIVE = 0.02  # fraction of texts below which a label is not solved more tightly
 
 
@@ -32,8 +32,12 @@ class Solutions:
 
     def take(self, columns: np.ndarray | list[int]) -> "Solutions":
         """Some of the columns."""
-        weights = (self.sparse_weights[:, columns], self.dense_weights[:, columns])
-        return Solutions(*weights, self.intercepts[columns], self.n_epochs)
+        return Solutions(
+            sparse_weights=self.sparse_weights[:, columns],
+            dense_weights=self.dense_weights[:, columns],
+            intercepts=self.intercepts[columns],
+            n_epochs=self.n_epochs,
+        )
 
     def decisions(self, X: sparse.csr_matrix, E: np.ndarray) -> np.ndarray:
         """f of every text and column, (n, n_columns)."""
@@ -65,15 +69,28 @@ def solve(
     times C, on average, in every column; of several labels per text, on average over about as many
     texts as have the label.
     """
-    problem = _Problem(X, E, labels, Cs, dense_scales, positive, left_out, folds, text_weights)
-    n_moving = problem.count_moving()
+    problem = _Problem(
+        X,
+        E,
+        labels,
+        Cs,
+        dense_scales,
+        positive=positive,
+        left_out=left_out,
+        folds=folds,
+        text_weights=text_weights,
+    )
+    n_moving = np.maximum(problem.count_moving(), 1)  # (n_padded,)
+
     rng = np.random.default_rng(0)
     n_epochs = 0
     while n_epochs < max_epochs:
         n_epochs += 1
         problem.epoch(rng.permutation(problem.order))
-        if (problem.work[kernel.MOVED] / np.maximum(n_moving, 1)).max() < tol:
+        mean_moves = problem.work[kernel.MOVED] / n_moving  # (n_padded,)
+        if mean_moves.max() < tol:
             break
+
     return problem.solutions(n_epochs)
 
 
@@ -100,15 +117,29 @@ def solve_rare(
     the first passes go over the positive texts of the columns and a small part of the others, which
     grows.
     """
-    problem = _Problem(X, E, labels, Cs, dense_scales, positive, left_out, folds, text_weights)
+    problem = _Problem(
+        X,
+        E,
+        labels,
+        Cs,
+        dense_scales,
+        positive=positive,
+        left_out=left_out,
+        folds=folds,
+        text_weights=text_weights,
+    )
     rng = np.random.default_rng(0)
-    order = problem.order[(problem.cells[problem.order, kernel.C] > 0).any(axis=1)]
+    has_weight = problem.cells[problem.order, kernel.C] > 0  # (n_order, n_padded)
+    order = problem.order[has_weight.any(axis=1)]
+
+    # First passes: all positive texts, and a growing part of the others.
     is_positive = np.isin(np.asarray(labels)[order], positive)
     positives = order[is_positive]
-    others = rng.permutation(order[~is_positive])
-    for share in _FIRST_SHARES:
-        some = others[: round(share * others.size)]
-        problem.epoch(rng.permutation(np.concatenate([positives, some])))
+    negatives = rng.permutation(order[~is_positive])
+    for fraction in _FIRST_FRACTIONS:
+        n_visited = round(fraction * negatives.size)
+        visited = np.concatenate([positives, negatives[:n_visited]])
+        problem.epoch(rng.permutation(visited))
 
     n_epochs = 0
     while n_epochs < max_epochs:
@@ -120,65 +151,77 @@ def solve_rare(
 
 
 class _Problem:
-    """What the passes of the kernel read and write; its columns are those of `solve`."""
+    """Arrays that the passes of the kernel read and write; the columns are those of `solve`."""
 
     def __init__(
-        self, X, E, labels, Cs, dense_scales, positive=None, left_out=None, folds=None, weights=None
+        self,
+        X: sparse.csr_matrix,
+        E: np.ndarray,
+        labels: np.ndarray,
+        Cs: np.ndarray,
+        dense_scales: np.ndarray,
+        *,
+        positive: np.ndarray | None,
+        left_out: np.ndarray | None,
+        folds: np.ndarray | None,
+        text_weights: np.ndarray | None,
     ):
-        n, self.n_features = X.shape
+        n = X.shape[0]
+        self.n_features = X.shape[1]
         self.n_columns = len(Cs)
+        labels = np.asarray(labels)
+        self.has_label_sets = labels.ndim == 2
+
+        weights = np.ones(n) if text_weights is None else np.asarray(text_weights)
+        self.order = np.flatnonzero(weights > 0)
+
         # Columns, the last repeated until there are as many as vector code likes.
         n_padded = -(-self.n_columns // kernel.LANES) * kernel.LANES
         padded = np.minimum(np.arange(n_padded), self.n_columns - 1)
-        weights = np.ones(n) if weights is None else np.asarray(weights)
-        self.order = np.flatnonzero(weights > 0)
 
         self.work = aligned_room(kernel.N_WORK, n_padded)
         self.work[:] = 0.0
-        variances = np.asarray(dense_scales)[padded] ** 2
-        self.work[kernel.VARIANCES] = variances
+        self.work[kernel.VARIANCES] = np.asarray(dense_scales)[padded] ** 2
 
+        # Duals begin with next to nothing: to begin at p = 1/2 needs the weights of that start.
         self.cells = aligned_room(n, 5, n_padded)
-        cells = self.cells
-        cells[:, kernel.DUAL] = 0.0
-        # begin at p = 1/2 would need the weights of that start: begin with next to nothing instead
-        cells[:, kernel.LOGIT] = -7.0
-        cells[:, kernel.C] = np.multiply.outer(weights, np.asarray(Cs)[padded])
-        if folds is not None and left_out is not None:
-            cells[:, kernel.C][np.equal.outer(folds, np.asarray(left_out)[padded])] = 0.0
+        self.cells[:, kernel.DUAL] = 0.0
+        self.cells[:, kernel.LOGIT] = -7.0
 
-        labels = np.asarray(labels)
-        self.has_label_sets = labels.ndim == 2
-        if positive is None:
-            is_positive = (labels > 0)[:, None]
-        else:
-            positive = np.asarray(positive, np.int64)[padded]
-            is_positive = labels[:, positive] if labels.ndim == 2 else labels[:, None] == positive
-        cells[:, kernel.SIGN] = np.where(is_positive, 1.0, -1.0)
+        C_of_cells = self.cells[:, kernel.C]  # (n, n_padded), a view
+        C_of_cells[:] = np.multiply.outer(weights, np.asarray(Cs)[padded])
+        if folds is not None and left_out is not None:
+            is_left_out = np.equal.outer(folds, np.asarray(left_out)[padded])
+            C_of_cells[is_left_out] = 0.0
+
+        is_positive = _find_positive(labels, positive, padded)
+        self.cells[:, kernel.SIGN] = np.where(is_positive, 1.0, -1.0)
 
         data = X.data.astype(np.float32, copy=False)
-        squared = sparse.csr_matrix((data * data, X.indices, X.indptr), X.shape)
-        squares = squared @ np.ones(self.n_features)
-        dense_squares = np.einsum("ij,ij->i", E, E)
-        cells[:, kernel.SQUARES] = (
-            1.0 + squares[:, None] + np.outer(dense_squares, self.work[kernel.VARIANCES])
-        )
+        variances = self.work[kernel.VARIANCES]  # (n_padded,), in single precision
+        self.cells[:, kernel.SQUARES] = _squared_lengths(X, data, E, variances)
 
-        dense = np.ascontiguousarray(E, np.float32)
-        indices = X.indices.astype(np.int32, copy=False)
-        indptr = X.indptr.astype(np.int64)
-        self.features = kernel.FeatureRows(indptr, indices, data, dense, self.n_features)
+        self.features = kernel.FeatureRows(
+            X.indptr.astype(np.int64),
+            X.indices.astype(np.int32, copy=False),
+            data,
+            np.ascontiguousarray(E, np.float32),
+            self.n_features,
+        )
         self.W = aligned_room(self.features.n_weights, n_padded)
         self.W[:] = 0.0
 
     def count_moving(self) -> np.ndarray:
         """Texts of each column whose duals move, (n_padded,)."""
-        n_moving = (self.cells[self.order, kernel.C] > 0).sum(axis=0)
+        has_weight = self.cells[self.order, kernel.C] > 0  # (n_order, n_padded)
+        n_moving = has_weight.sum(axis=0)
         if not self.has_label_sets:
             return n_moving
-        # most texts have none of the rare labels and hardly move
-        share_positive = (self.cells[self.order, kernel.SIGN] > 0).mean(axis=0)
-        return n_moving * np.clip(2 * share_positive, _MIN_POSITIVE, 1.0)
+
+        # Most texts have none of the rare labels and hardly move.
+        is_positive = self.cells[self.order, kernel.SIGN] > 0  # (n_order, n_padded)
+        moving_fractions = np.clip(2 * is_positive.mean(axis=0), _MIN_POSITIVE, 1.0)
+        return n_moving * moving_fractions
 
     def epoch(self, order: np.ndarray) -> None:
         """One pass over the texts in this order."""
@@ -186,22 +229,54 @@ class _Problem:
 
     def sum_duals(self) -> float:
         """The sum over texts and columns of the duals divided by their C."""
-        return float((self.cells[:, kernel.DUAL] / (self.cells[:, kernel.C] + 1e-30)).sum())
+        duals = self.cells[:, kernel.DUAL]  # (n, n_padded)
+        Cs = self.cells[:, kernel.C] + 1e-30  # (n, n_padded)
+        return float((duals / Cs).sum())
 
     def solutions(self, n_epochs: int) -> Solutions:
         """The weights of the columns, without those that fill up."""
         W = self.W[:, : self.n_columns]
-        n = self.n_features
-        return Solutions(W[:n], W[n:-1], W[-1], n_epochs)
+        return Solutions(
+            sparse_weights=W[: self.n_features],
+            dense_weights=W[self.n_features : -1],
+            intercepts=W[-1],
+            n_epochs=n_epochs,
+        )
+
+
+def _find_positive(
+    labels: np.ndarray, positive: np.ndarray | None, padded: np.ndarray
+) -> np.ndarray:
+    """Texts with the label of each column, (n, n_padded), or (n, 1) without `positive`."""
+    if positive is None:
+        return (labels > 0)[:, None]
+
+    label_of_column = np.asarray(positive, np.int64)[padded]
+    if labels.ndim == 2:
+        return labels[:, label_of_column]
+    return labels[:, None] == label_of_column
+
+
+def _squared_lengths(
+    X: sparse.csr_matrix, data: np.ndarray, E: np.ndarray, variances: np.ndarray
+) -> np.ndarray:
+    """1 + |x_i|^2 + d^2 |e_i|^2 of each text and column, (n, n_padded); `data` are those of X."""
+    squared = sparse.csr_matrix((data * data, X.indices, X.indptr), X.shape)
+    sparse_squares = squared @ np.ones(X.shape[1])  # (n,)
+    dense_squares = np.einsum("ij,ij->i", E, E)  # (n,)
+    return 1.0 + sparse_squares[:, None] + np.outer(dense_squares, variances)
 
 
 def log_ratios(X: sparse.csr_matrix, positive: np.ndarray, smoothing: float = 1.0) -> np.ndarray:
     """How much likelier each feature is in positive texts: naive Bayes' log-ratios, (n_features,).
 
-    ln((smoothing + a_j) / A) - ln((smoothing + b_j) / B), a_j and b_j the numbers of positive and
-    other texts that hold feature j, A and B their sums.
+    ln(a_j / A) - ln(b_j / B), where a_j and b_j are `smoothing` plus the numbers of positive and of
+    other texts that have feature j, and A and B are their sums.
     """
-    present = sparse.csr_matrix((np.ones_like(X.data), X.indices, X.indptr), shape=X.shape)
-    a = smoothing + np.asarray(present.T @ positive.astype(np.float32), np.float64)
-    b = smoothing + np.asarray(present.T @ (~positive).astype(np.float32), np.float64)
+    has_feature = sparse.csr_matrix((np.ones_like(X.data), X.indices, X.indptr), shape=X.shape)
+    n_positive = has_feature.T @ positive.astype(np.float32)  # (n_features,)
+    n_others = has_feature.T @ (~positive).astype(np.float32)  # (n_features,)
+
+    a = smoothing + np.asarray(n_positive, np.float64)
+    b = smoothing + np.asarray(n_others, np.float64)
     return np.log(a / a.sum()) - np.log(b / b.sum())
