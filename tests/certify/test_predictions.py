@@ -22,77 +22,153 @@ from pacsent.certify.error_certificate import joint_bounds
 DELTA = 0.1
 REPLICATES = 250
 CLASSES = ["no", "so", "yes"]
+ERRORS = np.array([0.3, 0.1, 0.2])  # chance of a wrong prediction, by class
+FREQUENCIES = np.array([0.2, 0.3, 0.5])
 
 
-def allowed(replicates=REPLICATES, delta=DELTA):
+def most_violations(replicates=REPLICATES, delta=DELTA):
     """Violations that a true guarantee exceeds with a chance of 1e-4."""
     return stats.binom.ppf(1 - 1e-4, replicates, delta)
 
 
-def drawn(rng, n, errors=(0.3, 0.1, 0.2), p=(0.2, 0.3, 0.5)):
-    """Labels, and predictions that err with these chances, always to the next class."""
-    labels = rng.choice(3, n, p=p)
-    wrong = rng.random(n) < np.take(errors, labels)
-    return labels, (labels + wrong) % 3
+def draw_predictions(rng, n):
+    """Labels, and predictions that err with the chances ERRORS, always to the next class."""
+    labels = rng.choice(3, n, p=FREQUENCIES)
+    is_wrong = rng.random(n) < np.take(ERRORS, labels)
+    return labels, (labels + is_wrong) % 3
 
 
-def named(values):
-    return [CLASSES[i] for i in values]
+def name_classes(ids):
+    return [CLASSES[i] for i in ids]
 
 
-def test_numbers_by_hand():
-    labels = ["yes"] * 60 + ["no"] * 40
-    answers = ["yes"] * 55 + ["no"] * 5 + ["no"] * 38 + ["yes"] * 2
-    found = certify_predictions(labels, answers, recall="all", precision=["yes"], delta=0.06)
-    assert (found.n, found.n_errors, found.error) == (100, 7, 0.07)
-    assert found.class_counts == {"no": [40, 2], "yes": [60, 5]}
-    assert found.prediction_counts == {"yes": [57, 2]}
-    assert found.error_upper == binomial.upper_limit(7, 100, 0.03)  # half of delta
-    assert found.class_error_upper["no"] == binomial.upper_limit(2, 40, 0.01)  # a third of the rest
-    assert found.prediction_error_upper["yes"] == binomial.upper_limit(2, 57, 0.01)
-    assert found.balanced_error_upper == pytest.approx(sum(found.class_error_upper.values()) / 2)
-    alone = certify_predictions(labels, answers, delta=0.06)
-    assert alone.error_upper == binomial.upper_limit(7, 100, 0.06)
-    assert certify_predictions(labels, answers, recall=["no"]).balanced_error_upper is None
-    assert "(7 of 100 given texts were wrong: 0.0700; always answering yes: 0.4000)" in str(alone)
-    several = certify_predictions(labels, answers, n_candidates=5)
-    assert several.error_upper == binomial.upper_limit(7, 100, 0.01)
-    one_row = certify_predictions(["a"], ["a"])
-    assert one_row.error_upper == pytest.approx(0.95)
-    assert certify_predictions(["a"], ["b"], classes=["a", "b"]).error_upper == 1.0
+def predict_yes_or_no(is_wrong):
+    """Predictions for texts whose label is "yes"."""
+    return ["no" if wrong else "yes" for wrong in is_wrong]
 
 
-def test_changed_numbers_are_refused():
+# ---- Numbers by hand ----
+
+LABELS = ["yes"] * 60 + ["no"] * 40
+PREDICTIONS = ["yes"] * 55 + ["no"] * 5 + ["no"] * 38 + ["yes"] * 2
+
+
+@pytest.fixture(scope="module")
+def with_classes():
+    """A certificate of 7 wrong predictions of 100, with the recall of all classes as well."""
+    return certify_predictions(LABELS, PREDICTIONS, recall="all", precision=["yes"], delta=0.06)
+
+
+def test_errors_are_counted_overall_by_class_and_by_prediction(with_classes):
+    assert (with_classes.n, with_classes.n_errors, with_classes.error) == (100, 7, 0.07)
+    assert with_classes.class_counts == {"no": [40, 2], "yes": [60, 5]}
+    assert with_classes.prediction_counts == {"yes": [57, 2]}
+
+
+def test_half_of_delta_is_for_the_error_and_the_rest_divided_among_classes(with_classes):
+    of_classes = with_classes.class_error_upper
+
+    assert with_classes.error_upper == binomial.upper_limit(7, 100, 0.03)
+    assert of_classes["no"] == binomial.upper_limit(2, 40, 0.01)
+    assert with_classes.prediction_error_upper["yes"] == binomial.upper_limit(2, 57, 0.01)
+    assert with_classes.balanced_error_upper == pytest.approx(sum(of_classes.values()) / 2)
+
+
+def test_the_error_alone_has_all_of_delta():
+    certificate = certify_predictions(LABELS, PREDICTIONS, delta=0.06)
+
+    sentence = "(7 of 100 given texts were wrong: 0.0700; always answering yes: 0.4000)"
+    assert certificate.error_upper == binomial.upper_limit(7, 100, 0.06)
+    assert sentence in str(certificate)
+
+
+def test_the_mean_over_classes_needs_the_recall_of_all():
+    certificate = certify_predictions(LABELS, PREDICTIONS, recall=["no"])
+
+    assert certificate.balanced_error_upper is None
+
+
+def test_one_of_five_candidates_has_a_fifth_of_delta():
+    certificate = certify_predictions(LABELS, PREDICTIONS, n_candidates=5)
+
+    assert certificate.error_upper == binomial.upper_limit(7, 100, 0.01)
+
+
+def test_a_single_row_is_certified():
+    right = certify_predictions(["a"], ["a"])
+    wrong = certify_predictions(["a"], ["b"], classes=["a", "b"])
+
+    assert right.error_upper == pytest.approx(0.95)
+    assert wrong.error_upper == 1.0
+
+
+def test_the_most_frequent_class_is_the_guess_to_compare_with():
     assert certify_predictions(["y", "n"] * 20, ["y"] * 40).guess_counts == {"n": [40, 20]}
-    labels, answers = drawn(np.random.default_rng(2), 200)
-    found = certify_predictions(
-        named(labels), named(answers), recall="all", precision=["yes"], random_state=0
+
+
+# ---- Changed certificates ----
+
+
+@pytest.fixture(scope="module")
+def of_drawn_predictions():
+    """A certificate of 200 drawn predictions, with recall and precision."""
+    labels, predictions = draw_predictions(np.random.default_rng(2), 200)
+    return certify_predictions(
+        name_classes(labels),
+        name_classes(predictions),
+        recall="all",
+        precision=["yes"],
+        random_state=0,
     )
-    larger = {name: [1000, 0] for name in found.class_counts}
-    for changes in (
-        {"class_counts": larger, **joint_bounds({**vars(found), "class_counts": larger}, 0.05)},
-        *({"class_counts": counts} for counts in ({"yes": [100, 1, 2]}, {"yes": [1, 2]}, [])),
-        *({f"{name}_error_upper": None} for name in ("balanced", "class", "prediction")),
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"class_counts": {"yes": [100, 1, 2]}},
+        {"class_counts": {"yes": [1, 2]}},
+        {"class_counts": []},
+        {"balanced_error_upper": None},
+        {"class_error_upper": None},
+        {"prediction_error_upper": None},
         {"provenance": 3},
         {"prediction_counts": {"yes": [90, 1]}},
         {"prediction_error_upper": {"yes": 0.01}},
-        # the others would have had more of delta
+        # The others would have had more of delta.
         {"prediction_counts": {}, "prediction_error_upper": {}},
-        *({"scope": scope} for scope in ("everything", "groups")),
-        *({"guess_counts": {"yes": counts}} for counts in ([300, 2], [0, 0])),
-        *({"batch_size": size} for size in (100, 10**12, 10**30)),
+        {"scope": "everything"},
+        {"scope": "groups"},
+        {"guess_counts": {"yes": [300, 2]}},
+        {"guess_counts": {"yes": [0, 0]}},
+        {"batch_size": 100},
+        {"batch_size": 10**12},
+        {"batch_size": 10**30},
         {"corrections": {"x": 10**400}},
         {"digests": {"labels": 3}},
-    ):
-        with pytest.raises(ValueError, match="must be"):
-            dataclasses.replace(found, **changes).verify()
+    ],
+    ids=str,
+)
+def test_changed_numbers_are_refused(of_drawn_predictions, changes):
+    with pytest.raises(ValueError, match="must be"):
+        dataclasses.replace(of_drawn_predictions, **changes).verify()
 
+
+def test_larger_counts_with_the_bounds_that_follow_from_them_are_refused(of_drawn_predictions):
+    class_counts = {name: [1000, 0] for name in of_drawn_predictions.class_counts}
+    fields = {**vars(of_drawn_predictions), "class_counts": class_counts}
+    bounds = joint_bounds(fields, 0.05)
+
+    with pytest.raises(ValueError, match="must be"):
+        dataclasses.replace(of_drawn_predictions, class_counts=class_counts, **bounds).verify()
+
+
+# ---- Bad input ----
 
 THREE = ["a", "b", "a"], ["a", "b", "b"]
 
 
 @pytest.mark.parametrize(
-    ("given", "options", "message"),
+    ("data", "options", "message"),
     [
         (([], []), {}, "labels must have at least one label"),
         ((["a", "b"], ["a"]), {}, "predictions must be one for each of the 2 texts. Got 1"),
@@ -120,160 +196,384 @@ THREE = ["a", "b", "a"], ["a", "b", "b"]
         (THREE, {"random_state": -1}, "random_state must be"),
     ],
 )
-def test_what_cannot_be_certified_is_refused(given, options, message):
+def test_what_cannot_be_certified_is_refused(data, options, message):
     with pytest.raises((ValueError, TypeError), match=message):
-        certify_predictions(*given, **options)
+        certify_predictions(*data, **options)
 
 
-def test_duplicates_do_not_make_a_bound_smaller():
-    rng = np.random.default_rng(3)
-    texts = [" ".join(f"w{w}" for w in rng.integers(0, 5000, 12)) for _ in range(80)]
-    labels, answers = drawn(rng, 80)
-    once = certify_predictions(named(labels), named(answers), texts=texts)
-    changed = [text.replace(text.split()[3], "other", 1) for text in texts]
-    both = named(labels) * 2, named(answers) * 2
-    for given in (texts + changed, np.array(texts + changed)[:, None]):
-        twice = certify_predictions(*both, texts=given, repeats="copies")
-        assert (once.n, twice.n, twice.n_duplicates) == (80, 80, 80)
-        assert twice.error_upper == once.error_upper
-        assert "80 near-duplicates not counted" in str(twice)
-    columns = certify_predictions(*both, texts=np.array([texts + changed, texts + changed]).T)
-    assert columns.n == 160 and "Near-copies of rows were not looked for" in columns.summary()
-    blind = certify_predictions(*both)
-    assert blind.error_upper < once.error_upper and "duplicates were not searched" in str(blind)
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda label: label.encode(), r"Got bytes .* \[y\.decode\(\) for y in predictions\]"),
+        (lambda label: None, "predictions must all be known. Got 40 missing ones"),
+        (lambda label: float("nan"), "predictions must all be known"),
+        (float, r"must be of the type of the classes \(str: 1, 2\). Got 1.0 \(float\)"),
+        (int, r"must be spelled as the classes. Got . \(int\) for '.' \(str\)"),
+    ],
+)
+def test_predictions_of_another_type_than_the_classes_are_not_counted_as_errors(change, message):
+    texts = [f"row {row} w{row * row}" for row in range(40)]
+    labels = ["1", "2"] * 20
+
+    def model(X):
+        return [change(label) for label in labels[: len(X)]]
+
+    with pytest.raises(ValueError, match=message):
+        certify(model, texts, labels)
+
+
+def test_labels_may_be_a_sparse_column():
+    labels = np.array([1, 2] * 20)
+    column = csr_matrix(labels[:, None])
+
+    assert certify_predictions(column, labels).n_errors == 0
+
+
+def test_thresholds_of_no_class_are_refused():
+    words = ["bad", "good"] * 50
+    texts = [f"row {row} w{row * row} {word}" for row, word in enumerate(words)]
+    classifier = CertifiedClassifier(TextClassifier(None), random_state=0)
+    classifier.fit(texts, ["a", "b"] * 50)
+
+    with pytest.raises(ValueError, match="classes must have at least one class"):
+        classifier.tune_thresholds(precision=0.8, classes=[])
+
+
+# ---- Near-duplicates ----
+
+
+class Copied:
+    """Eighty texts, each with a near-copy of it, and their labels and predictions."""
+
+    def __init__(self):
+        rng = np.random.default_rng(3)
+        rows_of_words = [rng.integers(0, 5000, 12) for _ in range(80)]
+        self.texts = [" ".join(f"w{word}" for word in row) for row in rows_of_words]
+        copies = [text.replace(text.split()[3], "other", 1) for text in self.texts]
+        self.all_texts = self.texts + copies
+
+        labels, predictions = draw_predictions(rng, 80)
+        self.labels = name_classes(labels)
+        self.predictions = name_classes(predictions)
+
+    def certify_all(self, **options):
+        return certify_predictions(self.labels * 2, self.predictions * 2, **options)
+
+
+@pytest.fixture(scope="module")
+def copied():
+    return Copied()
+
+
+@pytest.mark.parametrize("is_column", [False, True])
+def test_near_duplicates_do_not_make_a_bound_smaller(copied, is_column):
+    once = certify_predictions(copied.labels, copied.predictions, texts=copied.texts)
+
+    texts = np.array(copied.all_texts)[:, None] if is_column else copied.all_texts
+    twice = copied.certify_all(texts=texts, repeats="copies")
+
+    assert (once.n, twice.n, twice.n_duplicates) == (80, 80, 80)
+    assert twice.error_upper == once.error_upper
+    assert "80 near-duplicates not counted" in str(twice)
+
+
+def test_near_copies_of_rows_of_several_columns_are_not_looked_for(copied):
+    columns = np.array([copied.all_texts, copied.all_texts]).T
+
+    certificate = copied.certify_all(texts=columns)
+
+    assert certificate.n == 160
+    assert "Near-copies of rows were not looked for" in certificate.summary()
+
+
+def test_a_certificate_without_texts_says_that_duplicates_were_not_searched(copied):
+    once = certify_predictions(copied.labels, copied.predictions, texts=copied.texts)
+
+    without_texts = copied.certify_all()
+
+    assert without_texts.error_upper < once.error_upper
+    assert "duplicates were not searched" in str(without_texts)
 
 
 def test_one_of_the_texts_that_repeat_each_other_is_counted_drawn_by_the_seed():
     """Wrong clusters of three texts, of which one in three is wrong: an error of 1/3, not of 1."""
     texts = [f"w{i} x{i} y{i} z{i} v{i} u{i} number{k}" for i in range(150) for k in range(3)]
-    answers = ["no", "yes", "yes"] * 150
-    given = {"texts": texts, "classes": ["no", "yes"], "repeats": "copies"}
-    errors = [
-        certify_predictions(["yes"] * 450, answers, **given, random_state=seed).n_errors
+    labels = ["yes"] * 450
+    predictions = ["no", "yes", "yes"] * 150
+
+    certificates = [
+        certify_predictions(
+            labels,
+            predictions,
+            texts=texts,
+            classes=["no", "yes"],
+            repeats="copies",
+            random_state=seed,
+        )
         for seed in range(20)
     ]
-    assert abs(np.mean(errors) / 150 - 1 / 3) < 0.05 and len(set(errors)) > 5
-    found = certify_predictions(["yes"] * 450, answers, **given, random_state=3)
-    assert found.n == 150 and found.n_errors == errors[3] and "new distinct texts" in str(found)
-    assert found.verify(answers, texts, ["yes"] * 450)
+    errors = [certificate.n_errors for certificate in certificates]
+
+    assert abs(np.mean(errors) / 150 - 1 / 3) < 0.05
+    assert len(set(errors)) > 5
+    assert certificates[3].n == 150
+    assert "new distinct texts" in str(certificates[3])
+    assert certificates[3].verify(predictions, texts, labels)
 
 
-def grouped(rng, n_groups, n_each=10):
-    """Groups whose error rates differ: the mean over groups is 0.2."""
+# ---- Groups ----
+
+
+def draw_groups(rng, n_groups, n_rows=10):
+    """Errors of rows in groups whose error rates differ: the mean over groups is 0.2."""
     rates = rng.beta(0.5, 2.0, n_groups)
-    wrong = rng.random((n_groups, n_each)) < rates[:, None]
-    return wrong.ravel(), np.repeat(np.arange(n_groups), n_each)
+    is_wrong = rng.random((n_groups, n_rows)) < rates[:, None]
+    return is_wrong.ravel(), np.repeat(np.arange(n_groups), n_rows)
+
+
+def certify_yes(is_wrong, **options):
+    """Certify predictions of rows with the label "yes"."""
+    predictions = predict_yes_or_no(is_wrong)
+    labels = ["yes"] * len(predictions)
+    return certify_predictions(labels, predictions, classes=["no", "yes"], **options)
 
 
 def test_bounds_for_new_groups_hold_and_those_of_texts_do_not():
     rng = np.random.default_rng(5)
-    of_groups = of_texts = 0
+    n_false_of_groups = 0
+    n_false_of_texts = 0
+
     for _ in range(REPLICATES):
-        wrong, groups = grouped(rng, 25)
-        answers = ["no" if w else "yes" for w in wrong]
-        given = {"classes": ["no", "yes"], "delta": DELTA, "random_state": 0}
-        found = certify_predictions(["yes"] * 250, answers, groups=groups, **given)
-        assert (found.scope, found.n) == ("groups", 25)
-        of_groups += found.error_upper < 0.2
-        of_texts += certify_predictions(["yes"] * 250, answers, **given).error_upper < 0.2
-    assert read_certificate(found.to_json()) == found and found.verify()
-    assert "certified</td>" in found._repr_html_()
-    assert of_groups <= allowed()
-    assert of_texts > allowed()  # the negative control: texts of a group are not independent
+        is_wrong, groups = draw_groups(rng, 25)
+        of_groups = certify_yes(is_wrong, groups=groups, delta=DELTA, random_state=0)
+        of_texts = certify_yes(is_wrong, delta=DELTA, random_state=0)
+        n_false_of_groups += of_groups.error_upper < 0.2
+        n_false_of_texts += of_texts.error_upper < 0.2
+
+    assert n_false_of_groups <= most_violations()
+    # The negative control: texts of a group are not independent.
+    assert n_false_of_texts > most_violations()
 
 
-def test_the_mean_over_classes_is_over_those_that_occur_and_many_classes_take_no_time():
-    labels, names = ["a", "b"] * 40, ["a", "b", "c"]
-    certificate = certify_predictions(labels, labels, classes=names, recall="all")
-    a, b, c = certificate.class_error_upper.values()
-    assert c == 1 and certificate.balanced_error_upper == (a + b) / 2 < 0.12
+def test_a_certificate_for_new_groups_counts_one_row_of_each_and_is_read_back():
+    is_wrong, groups = draw_groups(np.random.default_rng(5), 25)
+
+    certificate = certify_yes(is_wrong, groups=groups, random_state=0)
+
+    assert (certificate.scope, certificate.n) == ("groups", 25)
+    assert read_certificate(certificate.to_json()) == certificate
+    assert certificate.verify()
+    assert "certified</td>" in certificate._repr_html_()
+
+
+def test_few_groups_are_no_guarantee_for_new_ones():
+    is_wrong, groups = draw_groups(np.random.default_rng(6), 7)
+
+    certificate = certify_yes(is_wrong, groups=groups)
+
+    assert certificate.scope == "same groups"
+    assert "This is NOT a guarantee for new groups" in str(certificate).splitlines()[0]
+    assert "of the same 7 groups" in certificate.summary()
+
+
+def test_fourteen_groups_are_enough_for_a_guarantee_for_new_ones():
+    is_wrong, _ = draw_groups(np.random.default_rng(6), 7)
+
+    certificate = certify_yes(is_wrong, groups=np.arange(70) // 5)
+
+    assert "texts of new groups" in certificate.summary()
+    assert certificate.n == 14
+
+
+# ---- Bounds by class ----
+
+
+def test_the_mean_over_classes_is_over_those_that_occur():
+    labels = ["a", "b"] * 40
+
+    certificate = certify_predictions(labels, labels, classes=["a", "b", "c"], recall="all")
+
+    of_a, of_b, of_c = certificate.class_error_upper.values()
+    assert of_c == 1
+    assert certificate.balanced_error_upper == (of_a + of_b) / 2 < 0.12
     assert "c has no text here; the mean over classes with texts at most" in str(certificate)
+
+
+def test_many_classes_take_no_time():
     numbers = np.arange(20_000) % 10_000
     start = time.process_time()
-    assert len(certify_predictions(numbers, numbers, recall="all").class_counts) == 10_000
-    assert time.process_time() - start < 10  # a pass over the rows for each class took a minute
+
+    certificate = certify_predictions(numbers, numbers, recall="all")
+
+    assert len(certificate.class_counts) == 10_000
+    # A pass over the rows for each class took a minute.
+    assert time.process_time() - start < 10
 
 
 def test_all_bounds_hold_together_and_would_not_at_delta_each():
     rng = np.random.default_rng(7)
-    errors, p = np.array([0.3, 0.1, 0.2]), np.array([0.2, 0.3, 0.5])
-    to_next = np.roll(p * errors, 1)  # how often each class is predicted wrongly
-    truth = [*errors, *(to_next / (p * (1 - errors) + to_next))]
-    together = each = 0
+    right = FREQUENCIES * (1 - ERRORS)
+    wrongly_predicted = np.roll(FREQUENCIES * ERRORS, 1)  # frequency, by predicted class
+    errors_of_predictions = wrongly_predicted / (right + wrongly_predicted)
+    by_class = [*ERRORS, *errors_of_predictions]
+    everything = [*by_class, (FREQUENCIES * ERRORS).sum(), ERRORS.mean()]
+    n_false_together = 0
+    n_false_each = 0
+
     for _ in range(REPLICATES):
-        labels, answers = drawn(rng, 120, errors, p)
-        given = {"recall": "all", "precision": "all", "delta": DELTA, "classes": [0, 1, 2]}
-        found = certify_predictions(labels, answers, **given)
-        bounds = [*found.class_error_upper.values(), *found.prediction_error_upper.values()]
-        broken = np.array([*bounds, found.error_upper, found.balanced_error_upper])
-        together += (broken < [*truth, (p * errors).sum(), errors.mean()]).any()
-        counts = *found.class_counts.values(), *found.prediction_counts.values()
-        each += any(binomial.upper_limit(k, n, DELTA) < t for (n, k), t in zip(counts, truth))
-    assert together <= allowed()
-    assert each > allowed()  # the negative control: delta for each of them
-
-
-def test_the_bound_of_a_batch_is_exact_smaller_than_that_of_new_texts_and_holds():
-    """By enumeration, and by draws from one batch; with 2 n texts for 4 n the bound is broken."""
-    for k, n, size in [(0, 10, 30), (3, 20, 40), (20, 20, 25), (7, 50, 50)]:
-        possible = [
-            m for m in range(k, size - n + k + 1) if stats.hypergeom.cdf(k, size, m, n) > DELTA
+        labels, predictions = draw_predictions(rng, 120)
+        certificate = certify_predictions(
+            labels, predictions, recall="all", precision="all", delta=DELTA, classes=[0, 1, 2]
+        )
+        bounds = [
+            *certificate.class_error_upper.values(),
+            *certificate.prediction_error_upper.values(),
+            certificate.error_upper,
+            certificate.balanced_error_upper,
         ]
-        assert binomial.batch_limit(k, n, size, DELTA) == max(possible) / size
+        n_false_together += np.less(bounds, everything).any()
+
+        counts = [*certificate.class_counts.values(), *certificate.prediction_counts.values()]
+        limits = [binomial.upper_limit(n_errors, n, DELTA) for n, n_errors in counts]
+        n_false_each += np.less(limits, by_class).any()
+
+    assert n_false_together <= most_violations()
+    # The negative control: delta for each of them.
+    assert n_false_each > most_violations()
+
+
+# ---- The bound of a batch ----
+
+
+@pytest.mark.parametrize(
+    ("n_errors", "n", "batch_size"), [(0, 10, 30), (3, 20, 40), (20, 20, 25), (7, 50, 50)]
+)
+def test_the_bound_of_a_batch_is_that_of_enumeration(n_errors, n, batch_size):
+    numbers = np.arange(n_errors, batch_size - n + n_errors + 1)  # of wrong texts in the batch
+    is_possible = stats.hypergeom.cdf(n_errors, batch_size, numbers, n) > DELTA
+
+    limit = binomial.batch_limit(n_errors, n, batch_size, DELTA)
+
+    assert limit == numbers[is_possible].max() / batch_size
+
+
+def test_the_bound_of_a_batch_is_smaller_than_that_of_new_texts_and_holds():
+    """Draws from one batch; if the 400 texts are taken for 120, the bound fails."""
     rng = np.random.default_rng(11)
-    batch = rng.permutation(400) < 80  # wrong for 80 of 400 texts
-    broken = too_small = 0
+    is_wrong_in_batch = rng.permutation(400) < 80
+    n_false = 0
+    n_false_of_small_batch = 0
+
     for _ in range(REPLICATES):
-        wrong = rng.permutation(batch)[:100]
-        answers = ["no" if w else "yes" for w in wrong]
-        given = {"classes": ["no", "yes"], "delta": DELTA}
-        found = certify_predictions(["yes"] * 100, answers, unlabelled=300, **given)
-        of_new_texts = certify_predictions(["yes"] * 100, answers, **given)
-        assert found.error <= found.error_upper < of_new_texts.error_upper
-        broken += found.error_upper < 0.2
-        too_small += binomial.batch_limit(int(wrong.sum()), 100, 120, DELTA) < 0.2
-    assert broken <= allowed() < too_small
-    assert found.verify() and "on this batch of 400 texts" in found.summary()
-    assert certify_predictions([1] * 9, [1] * 9, unlabelled=np.int64(11), classes=[1, 2]).verify()
+        is_wrong = rng.permutation(is_wrong_in_batch)[:100]
+        of_batch = certify_yes(is_wrong, unlabelled=300, delta=DELTA)
+        of_new_texts = certify_yes(is_wrong, delta=DELTA)
+        assert of_batch.error <= of_batch.error_upper < of_new_texts.error_upper
+        n_false += of_batch.error_upper < 0.2
+        n_errors = int(is_wrong.sum())
+        n_false_of_small_batch += binomial.batch_limit(n_errors, 100, 120, DELTA) < 0.2
+
+    assert n_false <= most_violations() < n_false_of_small_batch
+
+
+def test_a_certificate_of_a_batch_states_its_size():
+    certificate = certify_yes([True] * 20 + [False] * 80, unlabelled=300)
+
+    assert certificate.verify()
+    assert "on this batch of 400 texts" in certificate.summary()
+
+
+def test_the_size_of_a_batch_may_be_a_numpy_integer():
+    ones = [1] * 9
+
+    assert certify_predictions(ones, ones, unlabelled=np.int64(11), classes=[1, 2]).verify()
+
+
+def test_a_batch_of_more_than_a_billion_texts_is_refused():
+    ones = [1] * 9
+
     with pytest.raises(ValueError, match=r"batch_size must be at most 1,000,000,000"):
-        certify_predictions([1] * 9, [1] * 9, unlabelled=10**12)
-    invented = dataclasses.replace(found, digests={}, calibration_size=0.5)
-    unchecked = invented.verify(answers, list(range(100)), ["yes"] * 100).unchecked
+        certify_predictions(ones, ones, unlabelled=10**12)
+
+
+def test_what_verify_cannot_check_is_listed():
+    is_wrong = [True] * 20 + [False] * 80
+    certificate = certify_yes(is_wrong, unlabelled=300)
+    invented = dataclasses.replace(certificate, digests={}, calibration_size=0.5)
+
+    verified = invented.verify(predict_yes_or_no(is_wrong), list(range(100)), ["yes"] * 100)
+
     for name in ("corrections", "calibration_size", "batch_size", "these texts were certified"):
-        assert name in unchecked
+        assert name in verified.unchecked
+
+
+# ---- In the shell ----
 
 
 @pytest.fixture
 def table(tmp_path):
-    path = tmp_path / "answers.csv"
-    rows = zip(*map(named, drawn(np.random.default_rng(9), 120)))
+    """A table of 120 labels and answers, of 12 authors."""
+    labels, predictions = draw_predictions(np.random.default_rng(9), 120)
+    rows = zip(name_classes(labels), name_classes(predictions))
     lines = [f"{label},{answer},a{i % 12}\n" for i, (label, answer) in enumerate(rows)]
+    path = tmp_path / "answers.csv"
     path.write_text("label,answer,author\n" + "".join(lines))
     return path
 
 
-def run(*arguments):
+def run_certify(*arguments):
     return invoke("certify", *arguments)
 
 
 def test_a_table_is_certified_in_the_shell(table, tmp_path):
     out = tmp_path / "c.json"
-    options = ["--prediction-column", "answer", "--per-class"]
-    found = run(table, *options, "-o", out, "--json", "--quiet")
-    assert found.exit_code == 0, found.output
-    certificate = read_certificate(found.stdout)
-    assert certificate.verify() and set(certificate.class_error_upper) == set(CLASSES)
-    assert json.loads(out.read_text()) == json.loads(found.stdout)
-    assert run(table, "--prediction-column", "answer", "-o", out).exit_code == 1  # it exists
-    same = run(table, "--prediction-column", "label")
-    assert same.exit_code == 2 and "--prediction-column, --judge-column must differ" in same.stderr
-    batch = run(table, "--prediction-column", "answer", "--batch-size", 200)
-    assert "on this batch of 200 texts" in batch.stdout
-    groups = run(table, "--prediction-column", "answer", "--group-column", "author")
-    assert "texts of new groups" in groups.stdout and "12 given groups" in groups.stdout
-    lines = tmp_path / "a.jsonl"
-    lines.write_text("\n".join(json.dumps({"label": i % 2, "prediction": 1}) for i in range(20)))
-    assert "10 of 20 given texts were wrong" in run(lines).stdout
+    options = ("--prediction-column", "answer", "--per-class")
+
+    done = run_certify(table, *options, "-o", out, "--json", "--quiet")
+
+    certificate = read_certificate(done.stdout)
+    assert done.exit_code == 0, done.output
+    assert certificate.verify()
+    assert set(certificate.class_error_upper) == set(CLASSES)
+    assert json.loads(out.read_text()) == json.loads(done.stdout)
+
+
+def test_a_certificate_that_exists_is_not_overwritten_in_the_shell(table, tmp_path):
+    out = tmp_path / "c.json"
+    out.write_text("{}")
+
+    done = run_certify(table, "--prediction-column", "answer", "-o", out)
+
+    assert done.exit_code == 1
+    assert out.read_text() == "{}"
+
+
+def test_the_columns_of_labels_and_predictions_must_differ(table):
+    done = run_certify(table, "--prediction-column", "label")
+
+    assert done.exit_code == 2
+    assert "--prediction-column, --judge-column must differ" in done.stderr
+
+
+def test_a_batch_is_certified_in_the_shell(table):
+    done = run_certify(table, "--prediction-column", "answer", "--batch-size", 200)
+
+    assert "on this batch of 200 texts" in done.stdout
+
+
+def test_groups_are_certified_in_the_shell(table):
+    done = run_certify(table, "--prediction-column", "answer", "--group-column", "author")
+
+    assert "texts of new groups" in done.stdout
+    assert "12 given groups" in done.stdout
+
+
+def test_lines_of_json_are_certified_in_the_shell(tmp_path):
+    path = tmp_path / "a.jsonl"
+    lines = [json.dumps({"label": row % 2, "prediction": 1}) for row in range(20)]
+    path.write_text("\n".join(lines))
+
+    assert "10 of 20 given texts were wrong" in run_certify(path).stdout
 
 
 @pytest.mark.parametrize(
@@ -298,71 +598,35 @@ def test_a_table_is_certified_in_the_shell(table, tmp_path):
 def test_mistakes_in_a_table_are_one_line(tmp_path, content, arguments, message):
     path = tmp_path / "t.csv"
     path.write_text(content)
-    found = run(path, *arguments, "--quiet")
-    assert found.exit_code == 1 and not found.stdout
-    assert len(found.stderr.strip().splitlines()) == 1
-    assert re.search(message, found.stderr)
+
+    done = run_certify(path, *arguments, "--quiet")
+
+    assert done.exit_code == 1
+    assert not done.stdout
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert re.search(message, done.stderr)
 
 
-def test_few_groups_are_no_guarantee_for_new_ones():
-    wrong, groups = grouped(np.random.default_rng(6), 7)
-    answers = ["no" if w else "yes" for w in wrong]
-    found = certify_predictions(["yes"] * 70, answers, groups=groups, classes=["no", "yes"])
-    assert found.scope == "same groups"
-    assert "This is NOT a guarantee for new groups" in str(found).splitlines()[0]
-    assert "of the same 7 groups" in found.summary()
-    groups = np.arange(70) // 5
-    many = certify_predictions(["yes"] * 70, answers, groups=groups, classes=["no", "yes"])
-    assert "texts of new groups" in many.summary() and many.n == 14
+# ---- Details ----
 
 
 def test_details_show_theorem_1_and_the_exact_bound_that_replaces_it():
     certificate = ErrorCertificate.from_parts(delta=0.05, n=146, n_errors=17)
-    assert (
+
+    sentence = (
         "Theorem 1 of Nozawa and Sato: KL = 0 and n = 146: at its best lambda it gives 0.1916; the "
-        "exact binomial bound, 0.1696, replaces it." in certificate.details()
+        "exact binomial bound, 0.1696, replaces it."
     )
+    assert sentence in certificate.details()
     assert "Theorem 1" not in str(certificate) + certificate.summary()
 
 
 def test_theorem_1_has_the_part_of_delta_that_the_error_has():
-    counts = {"class_counts": {"a": [100, 9], "b": [46, 8]}}
-    parts = {"delta": 0.05, "n": 146, "n_errors": 17, **counts}
-    certificate = ErrorCertificate.from_parts(**parts)
-    half = kl_inverse(17 / 146, np.log(2 / 0.05) / 146)
-    assert f"gives {rounded_up(float(half))}" in certificate.details()
+    class_counts = {"a": [100, 9], "b": [46, 8]}
+    certificate = ErrorCertificate.from_parts(
+        delta=0.05, n=146, n_errors=17, class_counts=class_counts
+    )
 
+    at_half_of_delta = kl_inverse(17 / 146, np.log(2 / 0.05) / 146)
 
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        (lambda label: label.encode(), r"Got bytes .* \[y\.decode\(\) for y in predictions\]"),
-        (lambda label: None, "predictions must all be known. Got 40 missing ones"),
-        (lambda label: float("nan"), "predictions must all be known"),
-        (float, r"must be of the type of the classes \(str: 1, 2\). Got 1.0 \(float\)"),
-        (int, r"must be spelled as the classes. Got . \(int\) for '.' \(str\)"),
-    ],
-)
-def test_predictions_of_another_type_than_the_classes_are_not_counted_as_errors(wrong, message):
-    texts = [f"row {row} w{row * row}" for row in range(40)]
-    labels = ["1", "2"] * 20
-
-    def model(X):
-        return [wrong(label) for label in labels[: len(X)]]
-
-    with pytest.raises(ValueError, match=message):
-        certify(model, texts, labels)
-
-
-def test_labels_may_be_a_sparse_column():
-    labels = np.array([1, 2] * 20)
-    certificate = certify_predictions(csr_matrix(labels[:, None]), labels)
-    assert certificate.n_errors == 0
-
-
-def test_thresholds_of_no_class_are_refused():
-    texts = [f"row {row} w{row * row} {'good' if row % 2 else 'bad'}" for row in range(100)]
-    classifier = CertifiedClassifier(TextClassifier(None), random_state=0)
-    classifier.fit(texts, ["a", "b"] * 50)
-    with pytest.raises(ValueError, match="classes must have at least one class"):
-        classifier.tune_thresholds(precision=0.8, classes=[])
+    assert f"gives {rounded_up(float(at_half_of_delta))}" in certificate.details()
