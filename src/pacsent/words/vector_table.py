@@ -7,7 +7,7 @@ A compressed table is rotated so that the first columns contain most of every pr
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -18,12 +18,23 @@ from pacsent.words.word_table import is_memory_mapped
 
 BITS = (1, 2, 4, 8)
 _ROWS_PER_BLOCK = 4096  # unpacked at once
-# the levels that lose least of a normal distribution (Max, 1960)
-_UPPER = [0.7979], [0.4528, 1.510], [0.1284, 0.3881, 0.6568, 0.9424, 1.256, 1.618, 2.069, 2.733]
-LEVELS = {
-    bits: np.array([-level for level in upper[::-1]] + upper, dtype=np.float32)
-    for bits, upper in zip(BITS, _UPPER)
+
+# The positive levels that lose least of a normal distribution (Max, 1960), by number of bits; the
+# negative levels mirror them.
+_UPPER_LEVELS = {
+    1: [0.7979],
+    2: [0.4528, 1.510],
+    4: [0.1284, 0.3881, 0.6568, 0.9424, 1.256, 1.618, 2.069, 2.733],
 }
+
+
+def _mirror_levels(upper_levels: list[float]) -> np.ndarray:
+    """All levels, lowest first."""
+    upper = np.array(upper_levels, dtype=np.float32)
+    return np.concatenate([-upper[::-1], upper])
+
+
+LEVELS = {bits: _mirror_levels(upper) for bits, upper in _UPPER_LEVELS.items()}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -38,53 +49,81 @@ class Packed:
     spread: np.ndarray  # (n_dims,) float32
     bits: int  # 1, 2, 4 or 8
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
+        expected_parts = self._expected_parts()
+        for name, part in self.arrays().items():
+            expected = expected_parts[name]
+            if self.bits not in BITS or (part.dtype, part.shape) != expected:
+                raise ValueError(
+                    f"{name} of a compressed table must be {expected} at 1, 2, 4 or 8 bits. "
+                    f"Got {part.dtype} of shape {part.shape} at {self.bits} bits instead. The file "
+                    "it comes from is damaged: copy or save it again."
+                )
+
+    def _expected_parts(self) -> dict[str, tuple[str, tuple[int, ...]]]:
+        """Type and shape of each array, by the shape of `head` and the size of `centre`."""
+        # A damaged head may have fewer than two axes.
         n_words, n_head = (self.head.shape + (0, 0))[:2]
         n_dims = self.centre.size
-        expected = {
-            "codes": ("uint8", (n_words, -(-(n_dims - n_head) * self.bits // 8))),
+        n_tail_bits = (n_dims - n_head) * self.bits
+        n_bytes = -(-n_tail_bits // 8)
+        return {
+            "codes": ("uint8", (n_words, n_bytes)),
             "head": ("int8", (n_words, n_head)),
             "scales": ("float16", (n_words,)),
             "centre": ("float32", (n_dims,)),
             "spread": ("float32", (n_dims,)),
         }
 
-        for name, part in self.arrays().items():
-            if self.bits not in BITS or (part.dtype, part.shape) != expected[name]:
-                raise ValueError(
-                    f"{name} of a compressed table must be {expected[name]} at 1, 2, 4 or 8 bits. "
-                    f"Got {part.dtype} of shape {part.shape} at {self.bits} bits instead. The file "
-                    "it comes from is damaged: copy or save it again."
-                )
-
     @property
     def shape(self) -> tuple[int, int]:
+        """(n_words, n_dims) of the table that is compressed."""
         return self.head.shape[0], self.centre.size
 
     @property
     def nbytes(self) -> int:
+        """Bytes of all arrays."""
         return sum(array.nbytes for array in self.arrays().values())
 
     def arrays(self) -> dict[str, np.ndarray]:
-        return {field.name: getattr(self, field.name) for field in fields(self)[:-1]}
+        """The arrays by name, as a file stores them."""
+        return {
+            "codes": self.codes,
+            "head": self.head,
+            "scales": self.scales,
+            "centre": self.centre,
+            "spread": self.spread,
+        }
 
     def __getitem__(self, rows: np.ndarray | slice) -> "Packed":
-        return replace(self, codes=self.codes[rows], head=self.head[rows], scales=self.scales[rows])
+        """Some rows of the table, still compressed."""
+        return replace(
+            self,
+            codes=self.codes[rows],
+            head=self.head[rows],
+            scales=self.scales[rows],
+        )
 
     def unpack(self) -> np.ndarray:
-        """The table as float32 numbers."""
+        """The table as float32 numbers, (n_words, n_dims)."""
         from pacsent.kernels.unpack import unpack
 
-        # (256, 8 // bits): the levels that a byte stands for
-        if self.bits == 8:
-            values = np.arange(256, dtype=np.uint8).view(np.int8).astype(np.float32)[:, None]
-        else:
-            shifts = np.arange(0, 8, self.bits)
-            codes = (np.arange(256)[:, None] >> shifts) & (2**self.bits - 1)
-            values = LEVELS[self.bits][codes]
-
         scales = self.scales.astype(np.float32)
+        values = _byte_values(self.bits)
         return unpack(self.codes, self.head, scales, values, self.spread, self.centre)
+
+
+def _byte_values(bits: int) -> np.ndarray:
+    """The levels that each byte stands for, (256, 8 // bits) float32."""
+    all_bytes = np.arange(256, dtype=np.uint8)
+    if bits == 8:
+        signed = all_bytes.view(np.int8)
+        return signed.astype(np.float32)[:, None]
+
+    shifts = np.arange(0, 8, bits, dtype=np.uint8)
+    mask = np.uint8(2**bits - 1)
+    codes = (all_bytes[:, None] >> shifts) & mask  # (256, 8 // bits)
+    return LEVELS[bits][codes]
 
 
 class VectorTable:
@@ -96,7 +135,8 @@ class VectorTable:
     """
 
     def __init__(self, name: str, table: np.ndarray | Packed, vocabulary: Vocabulary):
-        self.name, self.vocabulary = name, vocabulary
+        self.name = name
+        self.vocabulary = vocabulary
         self.stored = table if isinstance(table, Packed) else checked_table(name, table)
         self.shape: tuple[int, int] = self.stored.shape
 
@@ -109,8 +149,14 @@ class VectorTable:
         if not isinstance(self.stored, Packed) and not is_memory_mapped(self.stored):
             _ = self.array
 
-    def __getstate__(self):
-        return {name: self.__dict__[name] for name in ("name", "vocabulary", "stored", "shape")}
+    def __getstate__(self) -> dict[str, Any]:
+        """Without what can be computed again."""
+        return {
+            "name": self.name,
+            "vocabulary": self.vocabulary,
+            "stored": self.stored,
+            "shape": self.shape,
+        }
 
     @property
     def is_compressed(self) -> bool:
@@ -124,8 +170,9 @@ class VectorTable:
     @property
     def precision(self) -> str:
         """The type of a number as it is stored, for example "float32" or "2 bits"."""
-        stored = self.stored
-        return f"{stored.bits} bits" if isinstance(stored, Packed) else str(stored.dtype)
+        if isinstance(self.stored, Packed):
+            return f"{self.stored.bits} bits"
+        return str(self.stored.dtype)
 
     @cached_property
     def array(self) -> np.ndarray:
@@ -143,17 +190,18 @@ class VectorTable:
         if not isinstance(self.stored, Packed) or "array" in vars(self):
             return self.array
 
-        out, is_unpacked = self._unpacked
-        missing = rows[~is_unpacked[rows]]
-        if missing.size:
-            missing = np.unique(missing)
-            for block in np.array_split(missing, -(-missing.size // _ROWS_PER_BLOCK)):
+        table, is_unpacked = self._unpacked
+        missing_rows = rows[~is_unpacked[rows]]
+        if missing_rows.size:
+            missing_rows = np.unique(missing_rows)
+            n_blocks = -(-missing_rows.size // _ROWS_PER_BLOCK)
+            for block in np.array_split(missing_rows, n_blocks):
                 numbers = self.stored[block].unpack()
                 self._check_finite(numbers, block)
-                out[block] = numbers
+                table[block] = numbers
                 is_unpacked[block] = True  # last: another thread reads what this one wrote
 
-        return checked_table(self.name, out)
+        return checked_table(self.name, table)
 
     def take(self, rows: np.ndarray) -> np.ndarray:
         """A copy of some rows, (n_rows, n_dims)."""
@@ -163,8 +211,9 @@ class VectorTable:
         """Some rows, (n_rows, n_dims); of a compressed table nothing is kept in memory."""
         if not isinstance(self.stored, Packed) or "array" in vars(self):
             return self.array[rows]
+        row_numbers = np.arange(self.shape[0])[rows]
         numbers = self.stored[rows].unpack()
-        self._check_finite(numbers, np.arange(self.shape[0])[rows])
+        self._check_finite(numbers, row_numbers)
         return numbers
 
     @cached_property
@@ -172,20 +221,13 @@ class VectorTable:
         """(the table, which of its rows were unpacked); other rows take no memory."""
         return np.empty(self.shape, np.float32), np.zeros(self.shape[0], bool)
 
-    def _check_finite(self, array: np.ndarray, numbers: np.ndarray | None = None) -> None:
-        """Raise ValueError for NaN or infinity; `numbers` are those of the rows, if not all."""
+    def _check_finite(self, array: np.ndarray, row_numbers: np.ndarray | None = None) -> None:
+        """Raise ValueError for NaN or infinity; `row_numbers` are those of the rows, if not all."""
         for rows in row_blocks(array):
-            block = array[rows]
-            if block.dtype == np.float16:
-                # All bits of the exponent mean infinity or NaN; isfinite is slow for float16.
-                exponent = np.uint16(0x7C00)
-                finite = ((block.view(np.uint16) & exponent) != exponent).all(axis=1)
-            else:
-                finite = np.isfinite(block).all(axis=1)
-
-            if not finite.all():
-                row = rows.start + int(np.argmin(finite))
-                row = row if numbers is None else int(numbers[row])
+            finite_rows = _is_finite(array[rows]).all(axis=1)
+            if not finite_rows.all():
+                position = rows.start + int(np.argmin(finite_rows))
+                row = position if row_numbers is None else int(row_numbers[position])
                 raise ValueError(
                     f"{self.name} must be finite numbers. Got NaN or infinity in row {row:,} "
                     f"({self.vocabulary.words[row]!r}) instead. Train again with a smaller "
@@ -200,6 +242,17 @@ class VectorTable:
             block = self.array[rows].astype(np.float32, copy=False)
             norms[rows] = np.sqrt(np.einsum("ij,ij->i", block, block))
         return norms
+
+
+def _is_finite(block: np.ndarray) -> np.ndarray:
+    """`np.isfinite`, faster for float16."""
+    if block.dtype != np.float16:
+        return np.isfinite(block)
+
+    # All bits of the exponent mean infinity or NaN.
+    exponent = np.uint16(0x7C00)
+    exponent_bits = block.view(np.uint16) & exponent
+    return exponent_bits != exponent
 
 
 def checked_table(name: str, table: np.ndarray) -> np.ndarray:
@@ -226,9 +279,11 @@ def checked_table(name: str, table: np.ndarray) -> np.ndarray:
 
 def row_blocks(table: np.ndarray, n_numbers: int = 1 << 22) -> Iterator[slice]:
     """Slices of rows that together contain all of a table, at most `n_numbers` each."""
-    n_rows = max(1, n_numbers // max(1, table.shape[1]))
+    n_columns = max(1, table.shape[1])
+    n_rows = max(1, n_numbers // n_columns)
     for start in range(0, len(table), n_rows):
-        yield slice(start, min(start + n_rows, len(table)))
+        stop = min(start + n_rows, len(table))
+        yield slice(start, stop)
 
 
 def pack(table: np.ndarray, bits: int, n_head: int = 16) -> Packed:
@@ -277,11 +332,7 @@ def quantize_tail(tail: np.ndarray, bits: int) -> tuple[np.ndarray, np.ndarray]:
     scales : array of float16, shape (n_words,)
     """
     if bits == 8:
-        largest = np.abs(tail).max(axis=1, initial=1e-6)  # (n_words,)
-        # Rounded up: rounded down, the largest number of a row would pass 127.
-        scales = np.nextafter((largest / 127).astype(np.float16), np.float16(np.inf))
-        multiples = np.rint(tail / scales.astype(np.float32)[:, None]).astype(np.int8)
-        return multiples.view(np.uint8), scales
+        return _quantize_to_bytes(tail)
     if tail.shape[1] == 0:
         return tail.astype(np.uint8), np.zeros(len(tail), dtype=np.float16)
 
@@ -289,8 +340,9 @@ def quantize_tail(tail: np.ndarray, bits: int) -> tuple[np.ndarray, np.ndarray]:
     middles = (levels[1:] + levels[:-1]) / 2  # between neighbouring levels
 
     # A level is chosen as if the numbers of the row were standard normal.
-    lengths = np.sqrt((tail.astype(float) ** 2).mean(axis=1, keepdims=True))  # (n_words, 1)
-    numbers = np.searchsorted(middles, tail / np.maximum(lengths, 1e-12))
+    mean_squares = (tail.astype(float) ** 2).mean(axis=1, keepdims=True)  # (n_words, 1)
+    deviations = np.maximum(np.sqrt(mean_squares), 1e-12)
+    numbers = np.searchsorted(middles, tail / deviations)
     nearest = levels[numbers]  # (n_words, n_tail)
 
     # The scale with the smallest squared error, given the levels: least squares on one variable.
@@ -298,6 +350,18 @@ def quantize_tail(tail: np.ndarray, bits: int) -> tuple[np.ndarray, np.ndarray]:
     squares = (nearest * nearest).sum(axis=1)  # (n_words,)
     scales = products / np.maximum(squares, 1e-12)
     return numbers.astype(np.uint8), scales.astype(np.float16)
+
+
+def _quantize_to_bytes(tail: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """`quantize_tail` with 8 bits."""
+    largest = np.abs(tail).max(axis=1, initial=1e-6)  # (n_words,)
+    # Rounded up: rounded down, the largest number of a row would pass 127.
+    steps = (largest / 127).astype(np.float16)
+    scales = np.nextafter(steps, np.float16(np.inf))
+
+    divisors = scales.astype(np.float32)[:, None]
+    multiples = np.rint(tail / divisors).astype(np.int8)
+    return multiples.view(np.uint8), scales
 
 
 def pack_bits(numbers: np.ndarray, bits: int) -> np.ndarray:
@@ -324,18 +388,26 @@ def rotation(tables: Sequence[np.ndarray], counts: np.ndarray | None = None) -> 
     and a word by the root of its count. Products of rows, of one table or of both, stay the same.
     """
     n_words, n_dims = tables[0].shape
-    weights = np.ones(n_words) if counts is None else np.sqrt(np.maximum(counts, 1))
-    weights = (weights / weights.sum()).astype(np.float32)
+    importance = np.ones(n_words)
+    if counts is not None:
+        importance = np.sqrt(np.maximum(counts, 1))
+    weights = (importance / importance.sum()).astype(np.float32)  # (n_words,)
 
     total = np.zeros((n_dims, n_dims))
     for table in tables:
-        table = np.asarray(table, dtype=np.float32)
-        second = ((table * weights[:, None]).T @ table).astype(float)
-        total += second / max(np.trace(second), np.finfo(float).tiny)
+        vectors = np.asarray(table, dtype=np.float32)
+        weighted = vectors * weights[:, None]
+        moment = (weighted.T @ vectors).astype(float)  # (n_dims, n_dims)
+        size = max(np.trace(moment), np.finfo(float).tiny)
+        total += moment / size
 
-    vectors = np.linalg.eigh(total)[1][:, ::-1]
-    largest = np.abs(vectors).argmax(axis=0)
-    return vectors * np.sign(vectors[largest, np.arange(n_dims)])
+    _, eigenvectors = np.linalg.eigh(total)
+    eigenvectors = eigenvectors[:, ::-1]
+
+    # The sign of an eigenvector is arbitrary: its largest component becomes positive.
+    largest = np.abs(eigenvectors).argmax(axis=0)
+    signs = np.sign(eigenvectors[largest, np.arange(n_dims)])
+    return eigenvectors * signs
 
 
 def compress(
@@ -343,49 +415,100 @@ def compress(
 ) -> Any:
     """Fewer words, fewer dimensions, fewer bits: smaller word vectors for the same methods.
 
-    `n_words` keeps the most frequent and all subwords, of `sentences` too; `n_dims` rotates both
-    matrices together (`rotation`) and keeps the first columns; `bits` (1, 2, 4 or 8) quantises the
-    remaining columns but the first 16, which have 8. Compressed matrices stay so until they are
-    used.
+    Parameters
+    ----------
+    words : WordVectors
+        Without `subwords`, which cannot be compressed.
+    n_words : int or None, default=None
+        Keep this many of the most frequent words, and all subwords; of `sentences` too.
+    n_dims : int or None, default=None
+        Rotate both matrices together, so that the first columns contain most of every product, and
+        keep this many of them.
+    bits : 1, 2, 4, 8 or None, default=None
+        Quantise the remaining columns to this many bits a number; the first 16 have 8.
 
+    Returns
+    -------
+    words : WordVectors
+        Quantised matrices stay compressed until they are used. With other `n_dims` or `bits` the
+        encoder of sentences is dropped.
+
+    References
+    ----------
+    J. Max, "Quantizing for minimum distortion", IRE Transactions on Information Theory, 1960.
+
+    Examples
+    --------
     >>> from pacsent import Vocabulary, WordVectors
     >>> tables = np.random.default_rng(0).normal(size=(2, 100, 12)).astype(np.float32)
     >>> words = WordVectors(Vocabulary([f"w{i}" for i in range(100)]), *tables)
     >>> compress(words, n_words=50, n_dims=6, bits=4)
     WordVectors(n_words=50, n_dims=6)
     """
-    for name, value in (("n_words", n_words), ("n_dims", n_dims)):
-        most = getattr(words, name)
-        if value is not None and not 1 <= value <= most:
-            raise ValueError(f"{name} must be from 1 to {most:,}. Got {value!r} instead.")
+    _check_size("n_words", n_words, words.n_words)
+    _check_size("n_dims", n_dims, words.n_dims)
     if words.subwords is not None:
         raise ValueError(
             "Word vectors with subwords cannot be compressed. Drop them first: "
             "words.replace(subwords=None)."
         )
 
+    # Where only words are dropped, rows stay as they are, compressed ones and those of sentences.
     keeps_numbers = n_dims is None and bits is None
-    tables = [t.stored if keeps_numbers else t.array for t in words.tables.values()]
-    vocabulary, counts = words.vocabulary, words.counts
-    sentences: Any = words.saved_sentences if keeps_numbers else None
+    tables: dict[str, Any]
+    sentences: Any = None
+    if keeps_numbers:
+        sentences = words.saved_sentences
+        tables = {name: table.stored for name, table in words.tables.items()}
+    else:
+        tables = {name: table.array for name, table in words.tables.items()}
 
+    vocabulary = words.vocabulary
     if n_words is not None:
-        is_kept = np.arange(len(vocabulary)) < n_words
-        if vocabulary.unknown == "pieces":  # of letters and subwords any word can be put together
-            is_kept |= [word.startswith("##") or len(word) == 1 for word in words.words]
-        rows = np.flatnonzero(is_kept)
-        counts = None if counts is None else counts[rows]
-        how = {"normalize": vocabulary.normalize, "unknown": vocabulary.unknown}
-        vocabulary = Vocabulary([words.words[i] for i in rows], counts, **how)
-        tables = [table[rows] for table in tables]
+        rows = _kept_rows(vocabulary, n_words)
+        vocabulary = _select_words(vocabulary, rows)
+        tables = {name: table[rows] for name, table in tables.items()}
         if hasattr(sentences, "compress"):
-            sentences = sentences.compress(n_words=min(n_words, sentences.word_vectors.n_words))
+            n_sentence_words = min(n_words, sentences.word_vectors.n_words)
+            sentences = sentences.compress(n_words=n_sentence_words)
 
     if not keeps_numbers:
-        turn = rotation(tables, counts)[:, : n_dims or words.n_dims].astype(np.float32)
-        tables = [np.asarray(table, dtype=np.float32) @ turn for table in tables]
+        tables = _rotate(tables, vocabulary.counts, n_dims or words.n_dims)
     if bits is not None:
-        tables = [pack(table, bits) for table in tables]
+        tables = {name: pack(table, bits) for name, table in tables.items()}
 
-    names = [f"{name}_vectors" for name in words.tables]
-    return words.replace(vocabulary=vocabulary, sentences=sentences, **dict(zip(names, tables)))
+    vectors = {f"{name}_vectors": table for name, table in tables.items()}
+    return words.replace(vocabulary=vocabulary, sentences=sentences, **vectors)
+
+
+def _check_size(name: str, value: int | None, maximum: int) -> None:
+    if value is not None and not 1 <= value <= maximum:
+        raise ValueError(f"{name} must be from 1 to {maximum:,}. Got {value!r} instead.")
+
+
+def _kept_rows(vocabulary: Vocabulary, n_words: int) -> np.ndarray:
+    """Rows of the most frequent words, and of what any word can be put together from."""
+    is_kept = np.arange(len(vocabulary)) < n_words
+    if vocabulary.unknown == "pieces":
+        is_kept |= [word.startswith("##") or len(word) == 1 for word in vocabulary.words]
+    return np.flatnonzero(is_kept)
+
+
+def _select_words(vocabulary: Vocabulary, rows: np.ndarray) -> Vocabulary:
+    """The vocabulary of some rows."""
+    counts = vocabulary.counts
+    return Vocabulary(
+        [vocabulary.words[row] for row in rows],
+        None if counts is None else counts[rows],
+        normalize=vocabulary.normalize,
+        unknown=vocabulary.unknown,
+    )
+
+
+def _rotate(
+    tables: dict[str, np.ndarray], counts: np.ndarray | None, n_dims: int
+) -> dict[str, np.ndarray]:
+    """The first `n_dims` columns of the tables after their common `rotation`."""
+    columns = rotation(list(tables.values()), counts)[:, :n_dims]
+    turn = columns.astype(np.float32)
+    return {name: np.asarray(table, dtype=np.float32) @ turn for name, table in tables.items()}
