@@ -9,7 +9,8 @@ from pacsent.kernels.alias import alias_table
 def noise_probabilities(counts: ArrayLike, power: float = 0.75) -> np.ndarray:
     """p(w) proportional to count(w)^power; 0 where a word does not occur, whatever the power."""
     counts = np.asarray(counts, dtype=float)
-    weights = np.where(counts > 0, counts, 1.0) ** power * (counts > 0)
+    occurs = counts > 0
+    weights = np.where(occurs, counts, 1.0) ** power * occurs
     return weights / weights.sum()
 
 
@@ -21,4 +22,5 @@ def alias(p: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
 def alias_thresholds(p: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     """`alias` for draws of 32 bits: i where a draw is below its threshold (uint64), else other."""
     keep, other = alias(p)
-    return (np.clip(keep, 0.0, 1.0) * 2.0**32).astype(np.uint64), other
+    thresholds = np.clip(keep, 0.0, 1.0) * 2.0**32
+    return thresholds.astype(np.uint64), other

@@ -7,7 +7,7 @@ unknown whose pieces are there. model2vec's and sentence-transformers' static mo
 
 import itertools
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import Any
 
@@ -45,7 +45,8 @@ class Pieces:
             raise ValueError(
                 f"max_characters must be an integer above 0 or None. Got {max_characters!r} instead"
             )
-        self.definition, self.max_characters = definition, max_characters
+        self.definition = definition
+        self.max_characters = max_characters
 
     @property
     def token_ids(self) -> dict[str, int]:
@@ -59,29 +60,18 @@ class Pieces:
 
     @cached_property
     def _parts(self) -> tuple[dict[str, int], str | None]:
+        """`token_ids` and `unknown`."""
         try:
-            content = json.loads(self.definition)
-            model = content["model"]
-            vocab, unknown = model["vocab"], model.get("unk_token")
-            if isinstance(vocab, list):  # Unigram: token and score
-                names = [token for token, _ in vocab]
-                vocab = {token: i for i, token in enumerate(names)}
-                unknown = names[model["unk_id"]] if model.get("unk_id") is not None else None
-
-            added = {entry["content"]: entry["id"] for entry in content.get("added_tokens") or []}
-            tokens = {**vocab, **added}
-            right = all(isinstance(t, str) and type(i) is int and i >= 0 for t, i in tokens.items())
+            return _parse_definition(self.definition)
         except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError):
-            right = False
-
-        if not right:
-            raise ValueError("A tokenizer must be a tokenizer.json with its tokens. It is none.")
-        return tokens, unknown
+            raise ValueError(
+                "A tokenizer must be a tokenizer.json with its tokens. It is none."
+            ) from None
 
     def __repr__(self) -> str:
         return f"Pieces(n_tokens={len(self.token_ids)})"
 
-    def __getstate__(self):
+    def __getstate__(self) -> dict[str, Any]:
         return {"definition": self.definition, "max_characters": self.max_characters}
 
     @cached_property
@@ -106,19 +96,72 @@ class Pieces:
         try:
             return self._tokenizer.encode_batch_fast(texts, add_special_tokens=False)
         except (TypeError, UnicodeError):  # half a character, which the library refuses
-            whole = [t.encode("utf-8", "surrogatepass").decode("utf-8", "ignore") for t in texts]
-            return self._tokenizer.encode_batch_fast(whole, add_special_tokens=False)
+            valid_texts = list(map(_drop_half_characters, texts))
+            return self._tokenizer.encode_batch_fast(valid_texts, add_special_tokens=False)
 
     def __call__(self, text: str) -> list[str]:
-        """The tokens of a text."""
-        return [self._tokenizer.id_to_token(i) for i in self._encodings([text])[0].ids]
+        """The tokens of a text.
+
+        Parameters
+        ----------
+        text : str
+
+        Returns
+        -------
+        tokens : list of str
+        """
+        (encoding,) = self._encodings([text])
+        return [self._tokenizer.id_to_token(number) for number in encoding.ids]
 
     def numbers(self, texts: list[str]) -> tuple[np.ndarray, np.ndarray]:
-        """The numbers of the tokens of all texts, and how many there are after each text."""
+        """The numbers of the tokens of texts.
+
+        Parameters
+        ----------
+        texts : list of str
+
+        Returns
+        -------
+        numbers : array of int64, shape (n_tokens,)
+            Those of all texts, one after the other.
+        ends : array of int64, shape (n_texts,)
+            How many there are after each text.
+        """
         lists = [encoding.ids for encoding in self._encodings(texts)]
-        ends = np.cumsum(np.fromiter(map(len, lists), np.int64, len(lists)), dtype=np.int64)
-        n = int(ends[-1]) if lists else 0
-        return np.fromiter(itertools.chain.from_iterable(lists), np.int64, n), ends
+        lengths = np.fromiter(map(len, lists), np.int64, len(lists))
+        ends = np.cumsum(lengths, dtype=np.int64)
+
+        n_numbers = int(lengths.sum())
+        numbers = np.fromiter(itertools.chain.from_iterable(lists), np.int64, n_numbers)
+        return numbers, ends
+
+
+def _parse_definition(definition: str) -> tuple[dict[str, int], str | None]:
+    """Numbers of the tokens of a tokenizer.json, and the token for what it does not know."""
+    content = json.loads(definition)
+    model = content["model"]
+    vocab = model["vocab"]
+    unknown = model.get("unk_token")
+
+    if isinstance(vocab, list):  # Unigram: token and score
+        names = [token for token, _ in vocab]
+        vocab = {token: i for i, token in enumerate(names)}
+        unknown_id = model.get("unk_id")
+        unknown = None if unknown_id is None else names[unknown_id]
+
+    token_ids = {**vocab}
+    for entry in content.get("added_tokens") or []:
+        token_ids[entry["content"]] = entry["id"]
+
+    for token, number in token_ids.items():
+        if not isinstance(token, str) or type(number) is not int or number < 0:
+            raise ValueError(f"{token!r} has the number {number!r}")
+    return token_ids, unknown
+
+
+def _drop_half_characters(text: str) -> str:
+    """The text without surrogates, which are no characters by themselves."""
+    return text.encode("utf-8", "surrogatepass").decode("utf-8", "ignore")
 
 
 def train_pieces(texts: Iterable[str], n_pieces: int = 32_000, *, verbose: bool = False) -> Pieces:
@@ -139,9 +182,11 @@ def train_pieces(texts: Iterable[str], n_pieces: int = 32_000, *, verbose: bool 
 
     Returns
     -------
-    Pieces
+    pieces : Pieces
         For `SkipGram(normalize=...)`.
 
+    Examples
+    --------
     >>> texts = ["Where is my card?", "¿Dónde está mi tarjeta?"]
     >>> pieces = train_pieces(texts, 32_000)  # doctest: +SKIP
     """
@@ -151,29 +196,41 @@ def train_pieces(texts: Iterable[str], n_pieces: int = 32_000, *, verbose: bool 
     library = import_optional(
         "tokenizers", "Subwords are learned by the library tokenizers", "subwords"
     )
-    tokenizer = library.Tokenizer(library.models.BPE(unk_token=_UNKNOWN, fuse_unk=True))
+    model = library.models.BPE(unk_token=_UNKNOWN, fuse_unk=True)
+    tokenizer = library.Tokenizer(model)
 
     steps = library.normalizers
-    replace = steps.Replace("’", "'"), steps.Replace(library.Regex(_NO_WORD), " ")
-    order = [steps.NFKC(), steps.Lowercase(), *replace, steps.Strip()]
-    tokenizer.normalizer = steps.Sequence(order)
-    split = library.pre_tokenizers
-    tokenizer.pre_tokenizer = split.Sequence([split.WhitespaceSplit(), split.Metaspace()])
+    tokenizer.normalizer = steps.Sequence(
+        [
+            steps.NFKC(),
+            steps.Lowercase(),
+            steps.Replace("’", "'"),
+            steps.Replace(library.Regex(_NO_WORD), " "),
+            steps.Strip(),
+        ]
+    )
+    splits = library.pre_tokenizers
+    tokenizer.pre_tokenizer = splits.Sequence([splits.WhitespaceSplit(), splits.Metaspace()])
 
-    options = {"vocab_size": n_pieces, "special_tokens": [_UNKNOWN], "min_frequency": 2}
-    options |= {"max_token_length": _MAX_PIECE_CHARACTERS, "show_progress": verbose}
-    trainer = library.trainers.BpeTrainer(**options)
-
-    texts = as_sentences(texts, "texts")  # rejects a single str
-
-    def first_characters():
-        n_left = _MAX_TRAINING_CHARACTERS
-        for text in texts:
-            if n_left <= 0:
-                return
-            (text,) = as_texts([text])
-            yield text[:n_left]
-            n_left -= len(text)
-
-    tokenizer.train_from_iterator(first_characters(), trainer)
+    trainer = library.trainers.BpeTrainer(
+        vocab_size=n_pieces,
+        special_tokens=[_UNKNOWN],
+        min_frequency=2,
+        max_token_length=_MAX_PIECE_CHARACTERS,
+        show_progress=verbose,
+    )
+    sentences = as_sentences(texts, "texts")  # rejects a single str
+    training_texts = _first_characters(sentences, _MAX_TRAINING_CHARACTERS)
+    tokenizer.train_from_iterator(training_texts, trainer)
     return Pieces(tokenizer.to_str())
+
+
+def _first_characters(texts: Iterable, n_characters: int) -> Iterator[str]:
+    """The texts up to this number of characters, each checked to be one."""
+    n_left = n_characters
+    for element in texts:
+        if n_left <= 0:
+            return
+        (text,) = as_texts([element])
+        yield text[:n_left]
+        n_left -= len(text)

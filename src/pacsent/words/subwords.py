@@ -6,7 +6,9 @@ import numpy as np
 
 from pacsent.words.vector_table import checked_table
 
-_FNV_START, _FNV_PRIME = 2166136261, 16777619  # the 32-bit FNV hash that fastText uses
+# The 32-bit FNV hash that fastText uses.
+_FNV_START = 2166136261
+_FNV_PRIME = 16777619
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -20,12 +22,13 @@ class Subwords:
     min_n: int  # characters of the shortest n-gram, the two marks "<" and ">" included
     max_n: int  # and of the longest
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         checked_table("subwords.vectors", self.vectors)
-        if not (1 <= self.min_n <= self.max_n and len(self.vectors)):
+        n_buckets = len(self.vectors)
+        if not 1 <= self.min_n <= self.max_n or n_buckets == 0:
             raise ValueError(
                 "Subwords must have 1 <= min_n <= max_n and at least one bucket. Got "
-                f"min_n={self.min_n}, max_n={self.max_n}, {len(self.vectors)} buckets instead."
+                f"min_n={self.min_n}, max_n={self.max_n}, {n_buckets} buckets instead."
             )
 
     def __repr__(self) -> str:
@@ -42,57 +45,77 @@ class Subwords:
         return self.vectors[rows].mean(axis=0, dtype=np.float32)
 
     def rows(self, words: list[bytes]) -> tuple[np.ndarray, np.ndarray]:
-        """Bucket numbers of the n-grams of each word, and offsets: word i has
-        rows[offsets[i]:offsets[i + 1]]."""
-        marked = [b"<" + word + b">" for word in words]
-        lengths = np.array([len(word) for word in marked], dtype=np.int64)
-        ends = np.cumsum(lengths)
-        starts = ends - lengths
-        text = np.frombuffer(b"".join(marked), dtype=np.uint8)
+        """Bucket numbers of the n-grams of each word, and where those of a word are.
 
-        # fastText hashes signed chars: a byte from 128 up flips the upper 24 bits as well
+        All n-grams that begin at any character of any word grow together, one character at a time.
+
+        Returns
+        -------
+        rows : array of int64
+        offsets : array of int64, shape (n_words + 1,)
+            Word i has rows[offsets[i]:offsets[i + 1]].
+        """
+        marked_words = [b"<" + word + b">" for word in words]
+        lengths = np.array([len(word) for word in marked_words], dtype=np.int64)
+        word_ends = np.cumsum(lengths)
+        word_starts = word_ends - lengths
+        text = np.frombuffer(b"".join(marked_words), dtype=np.uint8)
+
+        # Characters: the first byte, the word, and the byte after the character, of each.
+        first_bytes = np.flatnonzero((text & 0xC0) != 0x80)
+        word_of = np.searchsorted(word_ends, first_bytes, side="right")
+        end_of_word = word_ends[word_of]
+        next_bytes = np.append(first_bytes[1:], text.size)
+        next_bytes = np.minimum(next_bytes, end_of_word)
+        is_mark = first_bytes == word_starts[word_of]
+        is_mark |= next_bytes == end_of_word
+
+        # fastText hashes signed chars: a byte from 128 up flips the upper 24 bits as well.
         signed = text.view(np.int8).astype(np.int32).view(np.uint32)
 
-        first_byte = np.flatnonzero((text & 0xC0) != 0x80)  # where a UTF-8 character begins
-        owner = np.searchsorted(ends, first_byte, side="right")
-        end_of_word = ends[owner]
-        # after[k]: where the character that begins at first_byte[k] stops, within its word
-        after = np.minimum(np.append(first_byte[1:], text.size), end_of_word)
-
-        hashes = np.full(first_byte.size, _FNV_START, dtype=np.uint32)
-        character = np.arange(first_byte.size)  # the character to take next, for each beginning
-        alive = np.arange(first_byte.size)
-        row_parts, place_parts = [np.empty(0, np.uint32)], [np.empty(0, np.int64)]
+        n_characters = first_bytes.size
+        hashes = np.full(n_characters, _FNV_START, dtype=np.uint32)
+        character = np.arange(n_characters)  # the character to add next, for each beginning
+        alive = np.arange(n_characters)  # beginnings whose n-grams still grow
+        row_parts = [np.empty(0, np.uint32)]
+        beginning_parts = [np.empty(0, np.int64)]
 
         for n in range(1, self.max_n + 1):
-            place, stop = first_byte[character[alive]].copy(), after[character[alive]]
-
-            while True:  # the bytes of one character, four at most in valid UTF-8
-                inside = place < stop
-                if not inside.any():
-                    break
-                who = alive[inside]
-                hashes[who] = (hashes[who] ^ signed[place[inside]]) * np.uint32(_FNV_PRIME)
-                place[inside] += 1
+            added = character[alive]
+            _hash_bytes(hashes, alive, first_bytes[added], next_bytes[added], signed)
 
             if n >= self.min_n:
-                # a mark alone is no n-gram
-                kept = alive
-                if n == 1:
-                    first = first_byte[alive] == starts[owner[alive]]
-                    last = after[alive] == end_of_word[alive]
-                    kept = alive[~(first | last)]
-                row_parts.append(hashes[kept] % np.uint32(len(self.vectors)))
-                place_parts.append(kept)
+                # A mark alone is no n-gram.
+                beginnings = alive[~is_mark[alive]] if n == 1 else alive
+                row_parts.append(hashes[beginnings] % np.uint32(len(self.vectors)))
+                beginning_parts.append(beginnings)
 
+            # An n-gram grows no further than its word.
             character[alive] += 1
-            alive = alive[character[alive] < first_byte.size]
-            alive = alive[owner[character[alive]] == owner[alive]]
+            alive = alive[character[alive] < n_characters]
+            alive = alive[word_of[character[alive]] == word_of[alive]]
             if alive.size == 0:
                 break
 
-        places = np.concatenate(place_parts)
-        order = np.argsort(places, kind="stable")  # by beginning, then by length, as fastText
-        counts = np.bincount(owner[places], minlength=len(words))
-        offsets = np.concatenate([[0], np.cumsum(counts)])
-        return np.concatenate(row_parts)[order].astype(np.int64), offsets
+        # As in fastText: by beginning, then by length.
+        beginnings = np.concatenate(beginning_parts)
+        order = np.argsort(beginnings, kind="stable")
+        rows = np.concatenate(row_parts)[order].astype(np.int64)
+
+        n_rows = np.bincount(word_of[beginnings], minlength=len(words))
+        offsets = np.concatenate([[0], np.cumsum(n_rows)])
+        return rows, offsets
+
+
+def _hash_bytes(
+    hashes: np.ndarray, alive: np.ndarray, place: np.ndarray, stop: np.ndarray, signed: np.ndarray
+) -> None:
+    """Add the bytes signed[place[k]:stop[k]] to hashes[alive[k]], in place."""
+    place = place.copy()
+    while True:  # four times at most in valid UTF-8
+        is_inside = place < stop
+        if not is_inside.any():
+            break
+        rows = alive[is_inside]
+        hashes[rows] = (hashes[rows] ^ signed[place[is_inside]]) * np.uint32(_FNV_PRIME)
+        place[is_inside] += 1

@@ -27,6 +27,8 @@ HASH_TABLE_VERSION = 2  # goes up when the hash function or the layout of the ta
 _MIN_HASHED_WORDS = 10_000  # words from which the table for looking them up is saved too
 _LINES_PER_BLOCK = 65_536  # words written or hashed at once
 _ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
+_SUGGESTION_WORDS = 50_000  # frequent words among which a misspelt one is looked for
+_FINGERPRINT_TENSORS = ("fingerprint.documents", "fingerprint.runs")
 
 
 class WordVectors(Frozen):
@@ -87,22 +89,25 @@ class WordVectors(Frozen):
 
         self._sentences = sentences
         self.vocabulary = vocabulary
-        self.fingerprint, self.corpus_digest = fingerprint, corpus_digest
+        self.fingerprint = fingerprint
+        self.corpus_digest = corpus_digest
         self.training = dict(training or {})
         self.tables = {"input": VectorTable("input_vectors", input_vectors, vocabulary)}
         if output_vectors is not None:
             self.tables["output"] = VectorTable("output_vectors", output_vectors, vocabulary)
-
-        for name, part in (("output_vectors", output_vectors), ("subwords", subwords)):
-            table: Any = part.vectors if isinstance(part, Subwords) else part
-            width = self.n_dims if table is None else table.shape[1]
-            if width != self.n_dims:
-                raise ValueError(
-                    f"{name} must be as wide as input_vectors ({self.n_dims:,} dimensions). Got "
-                    f"{width:,} instead. Use the parts of one training."
-                )
+            self._check_width("output_vectors", output_vectors)
 
         self._subwords = subwords
+        if subwords is not None:
+            self._check_width("subwords", subwords.vectors)
+
+    def _check_width(self, name: str, table: np.ndarray | Packed) -> None:
+        n_dims = table.shape[1]
+        if n_dims != self.n_dims:
+            raise ValueError(
+                f"{name} must be as wide as input_vectors ({self.n_dims:,} dimensions). Got "
+                f"{n_dims:,} instead. Use the parts of one training."
+            )
 
     @property
     def input_vectors(self) -> np.ndarray:
@@ -112,7 +117,9 @@ class WordVectors(Frozen):
     @property
     def output_vectors(self) -> np.ndarray | None:
         """The output vectors, (n_words, n_dims), read-only; None where there is none."""
-        return self.tables["output"].array if "output" in self.tables else None
+        if "output" not in self.tables:
+            return None
+        return self.tables["output"].array
 
     @cached_property
     def subwords(self) -> Subwords | None:
@@ -139,8 +146,18 @@ class WordVectors(Frozen):
         return make_encoder(self)
 
     def encode(self, texts: Any) -> np.ndarray:
-        """Vectors of sentences by `sentences`, (n, n_dims), float32.
+        """Vectors of sentences by `sentences`.
 
+        Parameters
+        ----------
+        texts : iterable of str
+
+        Returns
+        -------
+        vectors : array of float32, shape (n_texts, n_dims)
+
+        Examples
+        --------
         >>> from pacsent import load
         >>> load("english").encode(["a glass of wine", "some beer"]).shape
         (2, 256)
@@ -148,21 +165,31 @@ class WordVectors(Frozen):
         return self._plain_encoder.encode(texts)
 
     def similarity(self, a: Any, b: Any) -> np.ndarray:
-        """Cosines of the vectors of sentences, (n_a, n_b), within [-1, 1]."""
+        """Cosines of the vectors of sentences.
+
+        Parameters
+        ----------
+        a, b : iterable of str
+
+        Returns
+        -------
+        cosines : array of float32, shape (n_a, n_b)
+            Within [-1, 1].
+        """
         return self._plain_encoder.similarity(a, b)
 
     @cached_property
     def _plain_encoder(self) -> Any:
         """What encodes sentences: without scikit-learn, if `sentences` was not opened before."""
-        encoder = self._sentences
-        plain: Any = None
-        if isinstance(encoder, str):
-            plain = registry.find_reader("plain encoder", encoder)
-            plain = plain and plain(self)
-        elif isinstance(encoder, UnopenedPart):
-            plain = encoder.open_as("plain encoder")
+        encoder: Any = None
+        if isinstance(self._sentences, str):
+            make_encoder: Any = registry.find_reader("plain encoder", self._sentences)
+            encoder = make_encoder and make_encoder(self)
+        elif isinstance(self._sentences, UnopenedPart):
+            encoder = self._sentences.open_as("plain encoder")
 
-        encoder = self.sentences if plain is None else plain
+        if encoder is None:
+            encoder = self.sentences
         if encoder is None:
             raise ValueError(
                 "These word vectors must come with a table for sentences to encode texts by "
@@ -174,7 +201,11 @@ class WordVectors(Frozen):
     @property
     def packed(self) -> dict[str, Packed]:
         """The compressed tables, by name ("input", "output")."""
-        return {n: t.stored for n, t in self.tables.items() if isinstance(t.stored, Packed)}
+        packed = {}
+        for name, table in self.tables.items():
+            if isinstance(table.stored, Packed):
+                packed[name] = table.stored
+        return packed
 
     @property
     def words(self) -> Sequence[str]:
@@ -188,10 +219,12 @@ class WordVectors(Frozen):
 
     @property
     def n_words(self) -> int:
+        """Number of words."""
         return len(self.vocabulary)
 
     @property
     def n_dims(self) -> int:
+        """Length of a vector."""
         return self.tables["input"].shape[1]
 
     def __repr__(self) -> str:
@@ -201,39 +234,67 @@ class WordVectors(Frozen):
     def __len__(self) -> int:
         return len(self.vocabulary)
 
-    def __contains__(self, word) -> bool:
+    def __contains__(self, word: Any) -> bool:
         return word in self.vocabulary
 
-    def __sklearn_clone__(self):
+    def __sklearn_clone__(self) -> "WordVectors":
         return self
 
-    def __getstate__(self):
-        derived = ("_digest", "_plain_encoder", "sentences", "subwords")
-        kept = {name: value for name, value in self.__dict__.items() if name not in derived}
-        return {**kept, "_sentences": self.saved_sentences}
+    def __getstate__(self) -> dict[str, Any]:
+        """Without what can be computed again."""
+        state = dict(self.__dict__)
+        for derived in ("_digest", "_plain_encoder", "sentences", "subwords"):
+            state.pop(derived, None)
+        state["_sentences"] = self.saved_sentences
+        return state
 
     def replace(self, **changes: Any) -> "WordVectors":
         """The same word vectors with other values for some parameters of the constructor.
 
-        Other words or other tables do not have the encoder of sentences.
+        Parameters
+        ----------
+        **changes
+            New values by the names of the constructor's parameters. Other words or other tables do
+            not have the encoder of sentences.
 
+        Returns
+        -------
+        words : WordVectors
+
+        Examples
+        --------
         >>> words = WordVectors(Vocabulary(["film"]), np.ones((1, 2), dtype=np.float32))
         >>> words.replace(corpus_digest="9f2c").corpus_digest
         '9f2c'
         """
-        own = {f"{name}_vectors": table.stored for name, table in self.tables.items()}
-        names = ("vocabulary", "corpus_digest", "training", "subwords", "fingerprint")
-        own |= {name: getattr(self, name) for name in names}
-        if not {"vocabulary", "input_vectors"} & set(changes):
-            own["sentences"] = self._sentences
-        return WordVectors(**{**own, **changes})
+        parameters: dict[str, Any] = {
+            "vocabulary": self.vocabulary,
+            "corpus_digest": self.corpus_digest,
+            "training": self.training,
+            "subwords": self.subwords,
+            "fingerprint": self.fingerprint,
+        }
+        for name, table in self.tables.items():
+            parameters[f"{name}_vectors"] = table.stored
+        if "vocabulary" not in changes and "input_vectors" not in changes:
+            parameters["sentences"] = self._sentences
+        return WordVectors(**(parameters | changes))
 
     def roles(
         self, *, swap: bool = False, method: str = "This method"
     ) -> tuple[np.ndarray, np.ndarray]:
         """(A_hat, B_hat): the table of the loss and the table of the prior; swapped for `i-`.
 
-        `method` names the caller in the message where the output vectors are missing.
+        Parameters
+        ----------
+        swap : bool, default=False
+            Return the output vectors first.
+        method : str
+            Name of the caller, for the message if there are no output vectors.
+
+        Returns
+        -------
+        A_hat, B_hat : arrays, shape (n_words, n_dims)
         """
         A_hat, B_hat = self.role_tables(swap=swap, method=method)
         return A_hat.array, B_hat.array
@@ -241,107 +302,187 @@ class WordVectors(Frozen):
     def role_tables(
         self, *, swap: bool = False, method: str = "This method"
     ) -> tuple[VectorTable, VectorTable]:
-        """`roles`, of which nothing is read yet."""
-        output = self._table("output", f"{method} needs output vectors, and these")
-        tables = self.tables["input"], output
-        return tables[::-1] if swap else tables
+        """`roles`, of which nothing is read yet.
+
+        Parameters
+        ----------
+        swap : bool, default=False
+            Return the output vectors first.
+        method : str
+            Name of the caller, for the message if there are no output vectors.
+
+        Returns
+        -------
+        A_hat, B_hat : VectorTable
+        """
+        output_table = self._table("output", f"{method} needs output vectors, and these")
+        input_table = self.tables["input"]
+        if swap:
+            return output_table, input_table
+        return input_table, output_table
 
     def input(self, word: str) -> np.ndarray:
-        """The input vector of a word; of any word, where there are subword vectors or pieces."""
+        """The input vector of a word; of any word, where there are subword vectors or pieces.
+
+        Parameters
+        ----------
+        word : str
+
+        Returns
+        -------
+        vector : array, shape (n_dims,)
+        """
         return self._vector(word, "input")
 
     def output(self, word: str) -> np.ndarray:
-        """The output vector of a word."""
+        """The output vector of a word.
+
+        Parameters
+        ----------
+        word : str
+
+        Returns
+        -------
+        vector : array, shape (n_dims,)
+        """
         return self._vector(word, "output")
 
     def most_similar(
         self, query: Any, n: int = 10, *, table: str = "input", among: str | None = None
     ) -> list[tuple[str, float]]:
-        """The n words whose vectors have the largest cosine with the query, as (word, cosine).
+        """The words whose vectors have the largest cosine with the query.
 
-        The query is a word, whose vector is taken from `table` ("input" or "output"), or a vector.
-        Neighbours are looked for in the table `among`, by default the same one; in the other, the
-        largest cosines are of words that occur near the query rather than of words like it. The
-        query itself is left out of its own table; rows of zeros have no direction and are left out.
+        Parameters
+        ----------
+        query : str or array, shape (n_dims,)
+            A word, whose vector is taken from `table`, or a vector.
+        n : int, default=10
+            Number of neighbours.
+        table : "input" or "output", default="input"
+            Table of the query's vector.
+        among : "input", "output" or None, default=None
+            Table of the neighbours; None is `table`. In the other table, the largest cosines are of
+            words that occur near the query rather than of words like it.
+
+        Returns
+        -------
+        neighbours : list of (word, cosine)
+            Largest cosine first. The query itself is omitted in its own table, and so are rows of
+            zeros, which have no direction.
         """
         among = table if among is None else among
-        searched, norms = self._table(among).array, self._table(among).norms
+        neighbour_table = self._table(among)
+        vectors = neighbour_table.array
+        norms = neighbour_table.norms
         if n < 1 or int(n) != n:
             raise ValueError(f"n must be a positive integer. Got {n!r} instead.")
 
-        if isinstance(query, str):
-            vector = self._vector(query, table)
-            itself = self._rows(query) if table == among else ()
-        else:
-            vector, itself = np.asarray(query), ()
-            if vector.shape != (self.n_dims,):
-                raise ValueError(
-                    f"The query must be a word or a vector of {self.n_dims} numbers. "
-                    f"Got an array of shape {vector.shape} instead."
-                )
-
-        vector = vector.astype(np.float64)
-        length = np.linalg.norm(vector)
+        query_vector = self._query_vector(query, table)
+        length = np.linalg.norm(query_vector)
         if not np.isfinite(length) or length == 0:
             raise ValueError(
                 "The query must be a finite vector other than 0. Got one of length "
                 f"{length} instead: it has no direction to compare."
             )
+        direction = (query_vector / length).astype(np.float32)
 
-        direction = (vector / length).astype(np.float32)
         cosines = np.empty(self.n_words, dtype=np.float32)
-        for rows in row_blocks(searched):
-            cosines[rows] = searched[rows].astype(np.float32, copy=False) @ direction
+        for rows in row_blocks(vectors):
+            block = vectors[rows].astype(np.float32, copy=False)
+            cosines[rows] = block @ direction
         with np.errstate(divide="ignore", invalid="ignore"):
             cosines /= norms
-        cosines[norms == 0] = -np.inf
-        if len(itself) == 1:
-            cosines[itself] = -np.inf
 
-        n = min(int(n), self.n_words)
-        best = np.argpartition(-cosines, n - 1)[:n]
+        # Rows of zeros, and the query in its own table, are no neighbours.
+        cosines[norms == 0] = -np.inf
+        if isinstance(query, str) and table == among:
+            query_rows = self._rows(query)
+            if len(query_rows) == 1:
+                cosines[query_rows] = -np.inf
+
+        n_neighbours = min(int(n), self.n_words)
+        best = np.argpartition(-cosines, n_neighbours - 1)[:n_neighbours]
         best = best[np.lexsort((best, -cosines[best]))]
-        return [(self.words[i], float(cosines[i])) for i in best if cosines[i] > -np.inf]
+        best = best[cosines[best] > -np.inf]
+        return [(self.words[row], float(cosines[row])) for row in best]
+
+    def _query_vector(self, query: Any, table: str) -> np.ndarray:
+        """The float64 vector of a word, or a vector that is one of this width."""
+        if isinstance(query, str):
+            return self._vector(query, table).astype(np.float64)
+
+        vector = np.asarray(query)
+        if vector.shape != (self.n_dims,):
+            raise ValueError(
+                f"The query must be a word or a vector of {self.n_dims} numbers. "
+                f"Got an array of shape {vector.shape} instead."
+            )
+        return vector.astype(np.float64)
 
     def astype(self, dtype: DTypeLike) -> "WordVectors":
-        """The same words with tables of another precision; itself where nothing changes.
+        """The same words with tables of another precision.
 
-        Numbers too large for float16 are refused rather than turned into infinity.
+        Parameters
+        ----------
+        dtype : float32, float16 or float64
+            Numbers too large for float16 raise ValueError rather than become infinity.
+
+        Returns
+        -------
+        words : WordVectors
+            Itself if nothing changes.
         """
         if all(table.array.dtype == dtype for table in self.tables.values()):
             return self
 
-        subwords = self.subwords
+        changes: dict[str, Any] = {}
         with np.errstate(over="ignore"):  # refused by the constructor, with the word
-            tables = {f"{n}_vectors": table.array.astype(dtype) for n, table in self.tables.items()}
-            if subwords is not None:
-                subwords = replace(subwords, vectors=subwords.vectors.astype(dtype))
-        return self.replace(**tables, subwords=subwords)
+            for name, table in self.tables.items():
+                changes[f"{name}_vectors"] = table.array.astype(dtype)
+            if self.subwords is not None:
+                subword_vectors = self.subwords.vectors.astype(dtype)
+                changes["subwords"] = replace(self.subwords, vectors=subword_vectors)
+        return self.replace(**changes)
 
     def digest(self) -> str:
         """sha256 of words and tables, in hexadecimal; computed once, reads every number.
 
         The same vectors have the same digest in memory and in every format that keeps them
         exactly. Folders, certificates and results name their word vectors by it.
+
+        Returns
+        -------
+        digest : str
         """
         if "_digest" not in vars(self):
-            sha = hashlib.sha256()
-            for start in range(0, self.n_words, _LINES_PER_BLOCK):
-                block = "\n".join(self.words[start : start + _LINES_PER_BLOCK]) + "\n"
-                sha.update(block.encode("utf-8", "surrogatepass"))
-
-            for name, table in self.tables.items():
-                sha.update(f"{name} {table.array.dtype.str} {table.shape}".encode())
-                for rows in row_blocks(table.array):
-                    sha.update(np.ascontiguousarray(table.array[rows]).data)
-            self._digest = sha.hexdigest()
+            self._digest = self._compute_digest()
         return self._digest
+
+    def _compute_digest(self) -> str:
+        sha256 = hashlib.sha256()
+        for start in range(0, self.n_words, _LINES_PER_BLOCK):
+            block = "\n".join(self.words[start : start + _LINES_PER_BLOCK]) + "\n"
+            sha256.update(block.encode("utf-8", "surrogatepass"))
+
+        for name, table in self.tables.items():
+            header = f"{name} {table.array.dtype.str} {table.shape}"
+            sha256.update(header.encode())
+            for rows in row_blocks(table.array):
+                block_of_rows = np.ascontiguousarray(table.array[rows])
+                sha256.update(block_of_rows.data)
+        return sha256.hexdigest()
 
     def accept_shipped(self, digest: str, lookup: Mapping[str, np.ndarray]) -> None:
         """Take what was computed of a model that comes with the package, where it cannot change.
 
-        `lookup` has hash_table and word_hashes of the vocabulary: `scripts/make_lookup.py` writes
-        them, and a test compares all three with what they are computed from.
+        `scripts/make_lookup.py` writes these values, and a test compares all three with what they
+        are computed from.
+
+        Parameters
+        ----------
+        digest : str
+        lookup : mapping of str to array
+            hash_table and word_hashes of the vocabulary.
         """
         self._digest = digest
         self.vocabulary.table.accept(**lookup)
@@ -349,15 +490,31 @@ class WordVectors(Frozen):
     def trained_on(self, texts: Iterable) -> "WordVectors":
         """The same vectors with the fingerprint of the texts they were trained on.
 
-        For vectors of other programs: certificates can then be checked for overlap. `texts` is what
-        `Vocabulary.encode` takes, or a Corpus of this very vocabulary.
+        For vectors of other programs: certificates can then be checked for overlap.
+
+        Parameters
+        ----------
+        texts : iterable of str or of token lists, or Corpus
+            A Corpus must be of this very vocabulary.
+
+        Returns
+        -------
+        words : WordVectors
         """
         encoded = self.vocabulary.encode(texts)
         return self.replace(fingerprint=Fingerprint.of(self.vocabulary, encoded))
 
     def check_finite(self) -> "WordVectors":
-        """Read all tables and raise ValueError at the first NaN or infinity; returns self."""
-        _ = [table.array for table in self.tables.values()], self.subwords
+        """Read all tables and raise ValueError at the first NaN or infinity.
+
+        Returns
+        -------
+        self : WordVectors
+        """
+        # Each of these is checked when it is first read.
+        for table in self.tables.values():
+            _ = table.array
+        _ = self.subwords
         return self
 
     def _table(self, name: str, subject: str = "These") -> VectorTable:
@@ -381,11 +538,16 @@ class WordVectors(Frozen):
         if isinstance(self.vocabulary.normalize, Pieces):
             # "haus" is the word ▁haus rather than the end of another word
             rows = self.vocabulary.encode([word]).ids
-        row = self.vocabulary.id_of(word) if rows.size != 1 else -1
+        if rows.size == 1:
+            return rows
+
+        row = self.vocabulary.id_of(word)
         return rows if row < 0 else np.array([row])
 
     def _vector(self, word: str, name: str) -> np.ndarray:
-        table, rows = self._table(name).array, self._rows(word)
+        """The vector of a word in a table; the mean of its pieces if it is cut into several."""
+        table = self._table(name).array
+        rows = self._rows(word)
         if rows.size == 1:
             return table[rows[0]]
         if rows.size:
@@ -393,61 +555,41 @@ class WordVectors(Frozen):
         if name == "input" and self.subwords is not None:
             return self.subwords.vector(word)
 
-        alike = [w for w in islice(self.words, 50_000) if abs(len(w) - len(word)) <= 1]
-        near = difflib.get_close_matches(word.strip().lower(), alike, n=1, cutoff=0.75)
-        suggestion = f" Did you mean {near[0]!r}?" if near else ""
+        suggestion = self._suggest_word(word)
         raise ValueError(f"{word!r} is not among these {self.n_words:,} words.{suggestion}")
 
+    def _suggest_word(self, word: str) -> str:
+        """A question with the word that a misspelt one may stand for; "" if there is none."""
+        frequent_words = islice(self.words, _SUGGESTION_WORDS)
+        candidates = [other for other in frequent_words if abs(len(other) - len(word)) <= 1]
+        lowered = word.strip().lower()
+        matches = difflib.get_close_matches(lowered, candidates, n=1, cutoff=0.75)
+        return f" Did you mean {matches[0]!r}?" if matches else ""
+
     def state(self) -> State:
-        """What `pacsent.save` writes."""
+        """The parts of a folder, as `pacsent.save` writes them.
+
+        Returns
+        -------
+        state : State
+        """
         self.check_finite()
-        vocabulary, normalize = self.vocabulary, self.vocabulary.normalize
-        parameters: dict[str, Any] = {
-            "normalize": vocabulary.normalize_name or normalize,  # a function is rejected by `save`
-            "unknown": vocabulary.unknown,
-        }
+        self._check_words_can_be_saved()
 
-        tensors: dict[str, np.ndarray] = {}
-        for name, table in self.tables.items():
-            stored = table.stored
-            arrays = stored.arrays() if isinstance(stored, Packed) else {"": stored}
-            tensors |= {f"{name}_vectors.{part}".rstrip("."): a for part, a in arrays.items()}
-
-        if isinstance(normalize, Pieces):
-            tensors[TOKENIZER] = np.frombuffer(normalize.definition.encode(), np.uint8)
-            parameters["max_characters"] = normalize.max_characters
-
-        if self.subwords is not None:
-            tensors["subword_vectors"] = self.subwords.vectors
-            parameters["subwords"] = {"min_n": self.subwords.min_n, "max_n": self.subwords.max_n}
-
-        if self.fingerprint is not None:
-            tensors["fingerprint.documents"] = self.fingerprint.documents
-            tensors["fingerprint.runs"] = self.fingerprint.runs
-            parameters["fingerprint"] = self.fingerprint.counts()
-
-        # Compressed word vectors are to be small: their hash table is built when it is first
-        # needed, and there is no second copy of the words.
-        with_lookup = len(vocabulary) >= _MIN_HASHED_WORDS and not self.packed
-        arrays = vocabulary.arrays(lookup=with_lookup)
-        tensors |= {f"vocabulary.{name}": array for name, array in arrays.items()}
-
-        if bad := [w for w in self.words if w.encode("utf-8", "replace").decode() != w]:
-            raise ValueError(
-                f"Words must be valid Unicode to be saved. Got {bad[0]!r} instead, which holds "
-                "half a character. Rename or drop the word."
-            )
-
-        sentences, parts = self.saved_sentences, dict[str, Any]()
-        if sentences is not None:
-            (parameters if isinstance(sentences, str) else parts)["sentences"] = sentences
+        parameters: dict[str, Any] = self._saved_parameters()
+        parts: dict[str, Any] = {}
+        sentences = self.saved_sentences
+        if isinstance(sentences, str):
+            parameters["sentences"] = sentences
+        elif sentences is not None:
+            parts["sentences"] = sentences
 
         config = {
             "n_words": self.n_words,
             "n_dims": self.n_dims,
             "dtype": self.tables["input"].precision,
             "tables": sorted(f"{name}_vectors" for name in self.tables),
-            "counts_known": vocabulary.counts is not None,
+            "counts_known": self.counts is not None,
             "hash_table_version": HASH_TABLE_VERSION,
             "parameters": parameters,
             "corpus_digest": self.corpus_digest,
@@ -456,7 +598,56 @@ class WordVectors(Frozen):
         }
 
         files = {} if self.packed else {"vocabulary.tsv": self._word_list()}
-        return State(config, tensors, parts, files)
+        return State(config, self._saved_tensors(), parts, files)
+
+    def _check_words_can_be_saved(self) -> None:
+        for word in self.words:
+            if word.encode("utf-8", "replace").decode() != word:
+                raise ValueError(
+                    f"Words must be valid Unicode to be saved. Got {word!r} instead, which holds "
+                    "half a character. Rename or drop the word."
+                )
+
+    def _saved_parameters(self) -> dict[str, Any]:
+        """The parameters of the parts, for config.json."""
+        vocabulary = self.vocabulary
+        parameters: dict[str, Any] = {
+            # A function is rejected by `save`.
+            "normalize": vocabulary.normalize_name or vocabulary.normalize,
+            "unknown": vocabulary.unknown,
+        }
+
+        if isinstance(vocabulary.normalize, Pieces):
+            parameters["max_characters"] = vocabulary.normalize.max_characters
+        if self.subwords is not None:
+            parameters["subwords"] = {"min_n": self.subwords.min_n, "max_n": self.subwords.max_n}
+        if self.fingerprint is not None:
+            parameters["fingerprint"] = self.fingerprint.counts()
+        return parameters
+
+    def _saved_tensors(self) -> dict[str, np.ndarray]:
+        """All arrays, by their names in the file."""
+        tensors: dict[str, np.ndarray] = {}
+        for name, table in self.tables.items():
+            if isinstance(table.stored, Packed):
+                tensors |= _with_prefix(f"{name}_vectors.", table.stored.arrays())
+            else:
+                tensors[f"{name}_vectors"] = table.stored
+
+        if isinstance(self.vocabulary.normalize, Pieces):
+            definition = self.vocabulary.normalize.definition.encode()
+            tensors[TOKENIZER] = np.frombuffer(definition, np.uint8)
+        if self.subwords is not None:
+            tensors["subword_vectors"] = self.subwords.vectors
+        if self.fingerprint is not None:
+            tensors["fingerprint.documents"] = self.fingerprint.documents
+            tensors["fingerprint.runs"] = self.fingerprint.runs
+
+        # Compressed word vectors are to be small: their hash table is built when it is first
+        # needed, and there is no second copy of the words.
+        with_lookup = self.n_words >= _MIN_HASHED_WORDS and not self.packed
+        vocabulary_arrays = self.vocabulary.arrays(lookup=with_lookup)
+        return tensors | _with_prefix("vocabulary.", vocabulary_arrays)
 
     def _word_list(self) -> Iterator[bytes]:
         """The lines of vocabulary.tsv: word and, if known, count."""
@@ -470,51 +661,46 @@ class WordVectors(Frozen):
 
     @classmethod
     def from_state(cls, state: State) -> "WordVectors":
-        """The inverse of `state`: structure and shapes are checked now, numbers when first used."""
-        config, tensors, parameters = state.config, state.tensors, state.config["parameters"]
+        """The inverse of `state`: structure and shapes are checked now, numbers when first used.
 
-        def group(prefix: str) -> dict[str, np.ndarray]:
-            names = [name for name in tensors if name.startswith(prefix)]
-            return {name.removeprefix(prefix): tensors[name] for name in names}
+        Parameters
+        ----------
+        state : State
 
-        normalize = parameters["normalize"]
-        if normalize == TOKENIZER:
-            definition = checked_tensor(tensors, TOKENIZER, np.uint8, (None,)).tobytes()
-            normalize = Pieces(definition.decode(), max_characters=parameters["max_characters"])
+        Returns
+        -------
+        words : WordVectors
+        """
+        config = state.config
+        tensors = state.tensors
+        parameters = config["parameters"]
+        normalize = _read_normalize(tensors, parameters)
 
-        arrays = group("vocabulary.")
-        if config.get("hash_table_version") != HASH_TABLE_VERSION:  # built again
-            arrays.pop("hash_table", None)
-
-        tables: dict[str, Any] = {}
-        for name in ("input_vectors", "output_vectors"):
-            tables[name] = tensors.get(name)
-            if parts := group(f"{name}."):
-                tables[name] = Packed(**parts, bits=int(config["dtype"].partition(" ")[0]))
-
-        if tables["input_vectors"] is None:
+        input_vectors = _read_table(tensors, "input_vectors", config)
+        output_vectors = _read_table(tensors, "output_vectors", config)
+        if input_vectors is None:
             raise ValueError("it has no input_vectors")
-        for name, value in zip(("n_words", "n_dims"), tables["input_vectors"].shape):
+        for name, value in zip(("n_words", "n_dims"), input_vectors.shape):
             if config.get(name, value) != value:
                 raise ValueError(f"{name} is {value} in its table, {config[name]} in config.json")
 
-        subwords = fingerprint = None
         sizes = parameters.get("subwords", {}) | parameters.get("fingerprint", {})
         if any(type(size) is not int or size < 0 for size in sizes.values()):
             raise ValueError("the sizes of subwords and fingerprint must be integers, at least 0")
+        subwords = None
         if "subword_vectors" in tensors:
             subwords = Subwords(tensors["subword_vectors"], **parameters["subwords"])
+        fingerprint = _read_fingerprint(tensors, parameters)
 
-        if "fingerprint.documents" in tensors:
-            names = ("fingerprint.documents", "fingerprint.runs")
-            hashes = [checked_tensor(tensors, name, np.uint64, (None,)) for name in names]
-            if any((h[1:] < h[:-1]).any() for h in hashes):
-                raise ValueError("the hashes of the fingerprint must be sorted")
-            fingerprint = Fingerprint(hashes[0], hashes[1], **parameters["fingerprint"])
+        vocabulary_arrays = _without_prefix("vocabulary.", tensors)
+        if config.get("hash_table_version") != HASH_TABLE_VERSION:
+            vocabulary_arrays.pop("hash_table", None)  # built again
+        unknown = parameters.get("unknown", "drop")
 
         return cls(
-            Vocabulary.from_arrays(arrays, normalize, unknown=parameters.get("unknown", "drop")),
-            **tables,
+            Vocabulary.from_arrays(vocabulary_arrays, normalize, unknown=unknown),
+            input_vectors,
+            output_vectors,
             corpus_digest=config.get("corpus_digest"),
             training=config.get("training"),
             subwords=subwords,
@@ -523,13 +709,69 @@ class WordVectors(Frozen):
         )
 
     def check_contents(self) -> str:
-        """Read every number and every word; a summary for `pacsent verify`."""
-        _ = self.check_finite(), self.counts
+        """Read every number and every word.
+
+        Returns
+        -------
+        summary : str
+            A line for `pacsent verify`.
+        """
+        self.check_finite()
+        _ = self.counts  # checked when they are first read
         self.vocabulary.table.check()
         return f"{self.n_words:,} words found, all numbers finite"
 
 
 registry.register("model", WordVectors.kind, WordVectors.from_state)
+
+
+def _with_prefix(prefix: str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    return {prefix + name: array for name, array in arrays.items()}
+
+
+def _without_prefix(prefix: str, tensors: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The tensors whose names begin with `prefix`, by the rest of their names."""
+    names = [name for name in tensors if name.startswith(prefix)]
+    return {name.removeprefix(prefix): tensors[name] for name in names}
+
+
+def _read_normalize(tensors: Mapping[str, np.ndarray], parameters: Mapping[str, Any]) -> Any:
+    """The `normalize` of a stored vocabulary: a name, or `Pieces`."""
+    if parameters["normalize"] != TOKENIZER:
+        return parameters["normalize"]
+
+    definition = checked_tensor(tensors, TOKENIZER, np.uint8, (None,)).tobytes()
+    return Pieces(definition.decode(), max_characters=parameters["max_characters"])
+
+
+def _read_table(
+    tensors: Mapping[str, np.ndarray], name: str, config: Mapping[str, Any]
+) -> np.ndarray | Packed | None:
+    """A stored table of vectors; None if there is none."""
+    arrays = _without_prefix(f"{name}.", tensors)
+    if not arrays:
+        return tensors.get(name)
+
+    bits, _, _ = config["dtype"].partition(" ")  # "2 bits"
+    return Packed(**arrays, bits=int(bits))
+
+
+def _read_fingerprint(
+    tensors: Mapping[str, np.ndarray], parameters: Mapping[str, Any]
+) -> Fingerprint | None:
+    """The stored fingerprint; None if there is none."""
+    if _FINGERPRINT_TENSORS[0] not in tensors:
+        return None
+
+    kept_hashes = []
+    for name in _FINGERPRINT_TENSORS:
+        hashes = checked_tensor(tensors, name, np.uint64, (None,))
+        if (hashes[1:] < hashes[:-1]).any():
+            raise ValueError("the hashes of the fingerprint must be sorted")
+        kept_hashes.append(hashes)
+
+    documents, runs = kept_hashes
+    return Fingerprint(documents, runs, **parameters["fingerprint"])
 
 
 def as_word_vectors(source: Any, **options: Any) -> WordVectors:

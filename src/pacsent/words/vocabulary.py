@@ -83,35 +83,10 @@ class Vocabulary(Frozen):
                 f"unknown must be 'drop' for a vocabulary of pieces. Got {unknown!r} instead."
             )
 
-        if not isinstance(words, WordTable):
-            words = list(as_sentences(words, "words"))
-            if others := [word for word in words if not isinstance(word, str)]:
-                raise TypeError(f"words must be str. Got {others[0]!r} instead.")
-            words = WordTable(words)
-        self.table = words
-
-        if counts is not None:
-            array = np.asarray(counts)
-            if not (array.dtype == np.int64 and is_memory_mapped(array)):  # which is left unread
-                with np.errstate(invalid="ignore"):
-                    whole = array.astype(np.int64) if array.dtype.kind in "iuf" else np.full(1, -1)
-                if (whole != array).any() or whole.min(initial=0) < 0:
-                    raise ValueError(
-                        "counts must be whole numbers of at least 0. Got "
-                        f"{str(array.tolist())[:60]} instead. Leave counts out where they are not "
-                        "known."
-                    )
-                array = whole
-
-            if array.shape != (len(self),):
-                raise ValueError(
-                    f"counts must have one number for each of the {len(self):,} words. Got an "
-                    f"array of shape {array.shape} instead."
-                )
-            counts = array
-
-        self._counts = counts
-        self.normalize, self.unknown = normalize, unknown
+        self.table = words if isinstance(words, WordTable) else _make_table(words)
+        self.normalize = normalize
+        self.unknown = unknown
+        self._counts = None if counts is None else _checked_counts(counts, len(self))
 
     @classmethod
     def from_arrays(
@@ -121,12 +96,25 @@ class Vocabulary(Frozen):
         *,
         unknown: str = "drop",
     ) -> "Vocabulary":
-        """From `word_bytes`, `word_offsets`, and if known `counts` and `hash_table`: see `arrays`.
+        """The vocabulary whose `arrays` these are.
 
         Opens at once, whatever the number of words: nothing is copied or decoded now.
+
+        Parameters
+        ----------
+        arrays : mapping of str to array
+            `word_bytes`, `word_offsets`, and if known `counts` and `hash_table`.
+        normalize, unknown
+            As for the constructor.
+
+        Returns
+        -------
+        vocabulary : Vocabulary
         """
-        table = WordTable(None, {n: a for n, a in arrays.items() if n != "counts"})
-        return cls(table, arrays.get("counts"), normalize=normalize, unknown=unknown)
+        table_arrays = dict(arrays)
+        counts = table_arrays.pop("counts", None)
+        table = WordTable(None, table_arrays)
+        return cls(table, counts, normalize=normalize, unknown=unknown)
 
     def replace(
         self,
@@ -136,6 +124,17 @@ class Vocabulary(Frozen):
     ) -> "Vocabulary":
         """The same words with another `normalize` or `unknown`; nothing is copied.
 
+        Parameters
+        ----------
+        normalize, unknown
+            As for the constructor; None keeps what it is.
+
+        Returns
+        -------
+        vocabulary : Vocabulary
+
+        Examples
+        --------
         >>> Vocabulary(["film"]).replace(unknown="pieces").unknown
         'pieces'
         """
@@ -146,14 +145,25 @@ class Vocabulary(Frozen):
         return Vocabulary(self.table, self._counts, normalize=normalize, unknown=unknown)
 
     def arrays(self, *, lookup: bool = True) -> dict[str, np.ndarray]:
-        """word_bytes, word_offsets and, where known, counts: what a file stores.
+        """The arrays that a file stores.
 
-        With `lookup` also hash_table, which takes compiled code to build.
+        Parameters
+        ----------
+        lookup : bool, default=True
+            With the hash table, which takes compiled code to build.
+
+        Returns
+        -------
+        arrays : dict of str to array
+            word_bytes, word_offsets, with `lookup` hash_table and, if known, counts.
         """
-        arrays = dict(zip(("word_bytes", "word_offsets"), self.table.arrays))
+        arrays: dict[str, np.ndarray] = {}
         if lookup:
-            arrays = {"hash_table": self.table.lookup.table, **arrays}
-        return arrays if self.counts is None else {**arrays, "counts": self.counts}
+            arrays["hash_table"] = self.table.lookup.table
+        arrays["word_bytes"], arrays["word_offsets"] = self.table.arrays
+        if self.counts is not None:
+            arrays["counts"] = self.counts
+        return arrays
 
     @property
     def words(self) -> list[str]:
@@ -168,10 +178,14 @@ class Vocabulary(Frozen):
     @cached_property
     def counts(self) -> np.ndarray | None:
         """How often each word occurred in the source corpus; None when unknown."""
-        # those of a file are read when they are first used
-        if self._counts is not None and self._counts.size and self._counts.min() < 0:
+        if self._counts is None:
+            return None
+
+        # Counts of a file are not read before this.
+        lowest = self._counts.min(initial=0)
+        if lowest < 0:
             raise ValueError(
-                f"counts must be at least 0. Got {self._counts.min()} instead. The file they come "
+                f"counts must be at least 0. Got {lowest} instead. The file they come "
                 "from is damaged."
             )
         return self._counts
@@ -181,14 +195,25 @@ class Vocabulary(Frozen):
         """The row of each token of a `Pieces` by its number there, -1 for tokens not here."""
         assert isinstance(self.normalize, Pieces)
         numbers = self.normalize.token_ids
-        rows = np.full(max(numbers.values(), default=-1) + 1, -1, dtype=np.int32)
+        n_tokens = max(numbers.values(), default=-1) + 1
+        rows = np.full(n_tokens, -1, dtype=np.int32)
         for row, word in enumerate(self.words):
             if word in numbers:
                 rows[numbers[word]] = row
         return rows
 
     def id_of(self, word: str) -> int:
-        """Id of a word, -1 where it is unknown."""
+        """Id of a word.
+
+        Parameters
+        ----------
+        word : str
+
+        Returns
+        -------
+        id : int
+            -1 if the word is not here.
+        """
         return self.table.id_of(word)
 
     @property
@@ -201,18 +226,19 @@ class Vocabulary(Frozen):
     def __len__(self) -> int:
         return self.table.n_words
 
-    def __contains__(self, word) -> bool:
+    def __contains__(self, word: Any) -> bool:
         return isinstance(word, str) and self.id_of(word) >= 0
 
     def __repr__(self) -> str:
         name = self.normalize_name or self.normalize
         return f"Vocabulary(n_words={len(self)}, normalize={name!r})"
 
-    def __sklearn_clone__(self):
+    def __sklearn_clone__(self) -> "Vocabulary":
         return self
 
     @property
     def n_words(self) -> int:
+        """Number of words."""
         return len(self)
 
     @property
@@ -221,7 +247,17 @@ class Vocabulary(Frozen):
         return int(self.require_counts("n_tokens").sum())
 
     def require_counts(self, purpose: str) -> np.ndarray:
-        """`counts`, or ValueError with the name of what needs them."""
+        """The counts; ValueError if they are unknown.
+
+        Parameters
+        ----------
+        purpose : str
+            Name of what needs them, for the message.
+
+        Returns
+        -------
+        counts : array of int64, shape (n_words,)
+        """
         if self.counts is None:
             raise ValueError(
                 f"{purpose} needs word counts, and this vocabulary has none. Read the vectors "
@@ -230,24 +266,58 @@ class Vocabulary(Frozen):
         return self.counts
 
     def keep_probabilities(self, subsample: float) -> np.ndarray:
-        """Chance to keep a word: min(1, (sqrt(f/t) + 1) t/f), f = count/n_tokens, t = subsample."""
+        """Probability that sub-sampling keeps a word, as in word2vec.
+
+            min(1, (sqrt(f / t) + 1) * t / f),  f = count / n_tokens,  t = subsample
+
+        Parameters
+        ----------
+        subsample : float
+            Frequent words are dropped more often the smaller this is; 0 keeps all.
+
+        Returns
+        -------
+        probabilities : array, shape (n_words,)
+        """
         counts = self.require_counts("sub-sampling")
         if subsample == 0:
             return np.ones(len(self))
+
         threshold = subsample * counts.sum()
         counts = np.maximum(counts, 1)
         return np.minimum(1.0, (np.sqrt(counts / threshold) + 1.0) * threshold / counts)
 
     def noise_probabilities(self, power: float = 0.75) -> np.ndarray:
-        """p_n(w) proportional to count(w)^power."""
-        return noise_probabilities(self.require_counts("the noise distribution"), power)
+        """Probability of each word as a negative sample, proportional to count ** power.
+
+        Parameters
+        ----------
+        power : float, default=0.75
+
+        Returns
+        -------
+        probabilities : array, shape (n_words,)
+        """
+        counts = self.require_counts("the noise distribution")
+        return noise_probabilities(counts, power)
 
     def tokens(self, sentence: str | Sequence[str]) -> Sequence[str]:
-        """Tokens of one sentence; a token list is taken as it is."""
+        """Tokens of one sentence.
+
+        Parameters
+        ----------
+        sentence : str or sequence of str
+            A str is normalised; a token list is taken as it is.
+
+        Returns
+        -------
+        tokens : sequence of str
+        """
         if not isinstance(sentence, str):
             return sentence
-        normalize = self.normalize
-        return normalize(sentence) if callable(normalize) else TOKENISERS[normalize](sentence)
+        if callable(self.normalize):
+            return self.normalize(sentence)
+        return TOKENISERS[self.normalize](sentence)
 
     def encode(
         self,
@@ -268,6 +338,10 @@ class Vocabulary(Frozen):
             Threads; None takes all cores.
         first_row : int, default=0
             The number of the first sentence, for messages.
+
+        Returns
+        -------
+        encoded : Encoded
         """
         if isinstance(X, Encoded):
             return X.checked(len(self))
@@ -278,20 +352,79 @@ class Vocabulary(Frozen):
 
         The same text under the same vocabulary has the same digest, and a `Corpus` has that of its
         documents. It catches the same text, not an overlap.
+
+        Parameters
+        ----------
+        X : as for `encode`
+
+        Returns
+        -------
+        digest : str
+            In hexadecimal.
         """
         ids, offsets, _ = self.encode(X)
-        return digest_of(self, hashlib.sha256(raw_bytes(ids, "<i4")), offsets)
+        sha256_of_ids = hashlib.sha256(raw_bytes(ids, "<i4"))
+        return digest_of(self, sha256_of_ids, offsets)
 
     def count(self, X: Any, *, dtype: DTypeLike = np.float64) -> "sparse.csr_matrix":
-        """Sentences to a sparse count matrix, (n_sentences, n_words)."""
+        """Sentences to a sparse count matrix.
+
+        Parameters
+        ----------
+        X : as for `encode`
+        dtype : dtype, default=np.float64
+
+        Returns
+        -------
+        counts : sparse matrix, shape (n_sentences, n_words)
+        """
         from scipy import sparse  # encoding does not wait for it
 
         ids, offsets, _ = self.encode(X)
-        # ids are copied: summing duplicates works in place, and an Encoded belongs to the caller
-        parts = np.ones(ids.size, dtype=dtype), np.array(ids), offsets
-        matrix = sparse.csr_matrix(parts, shape=(offsets.size - 1, len(self)))
+        shape = (offsets.size - 1, len(self))
+        ones = np.ones(ids.size, dtype=dtype)
+        # Ids are copied: summing duplicates works in place, and an Encoded belongs to the caller.
+        matrix = sparse.csr_matrix((ones, np.array(ids), offsets), shape=shape)
         matrix.sum_duplicates()
         return matrix
+
+
+def _make_table(words: Sequence[str]) -> WordTable:
+    """The table of words in memory, which are checked to be str."""
+    word_list = list(as_sentences(words, "words"))
+    for word in word_list:
+        if not isinstance(word, str):
+            raise TypeError(f"words must be str. Got {word!r} instead.")
+    return WordTable(word_list)
+
+
+def _checked_counts(counts: ArrayLike, n_words: int) -> np.ndarray:
+    """Counts as int64; those that lie in a file are left unread."""
+    array = np.asarray(counts)
+    is_of_file = array.dtype == np.int64 and is_memory_mapped(array)
+    if not is_of_file:
+        array = _as_whole_numbers(array)
+
+    if array.shape != (n_words,):
+        raise ValueError(
+            f"counts must have one number for each of the {n_words:,} words. Got an "
+            f"array of shape {array.shape} instead."
+        )
+    return array
+
+
+def _as_whole_numbers(counts: np.ndarray) -> np.ndarray:
+    if counts.dtype.kind in "iuf":
+        with np.errstate(invalid="ignore"):
+            whole_numbers = counts.astype(np.int64)
+        if (whole_numbers == counts).all() and whole_numbers.min(initial=0) >= 0:
+            return whole_numbers
+
+    shown = str(counts.tolist())[:60]
+    raise ValueError(
+        f"counts must be whole numbers of at least 0. Got {shown} instead. Leave counts out "
+        "where they are not known."
+    )
 
 
 def raw_bytes(array: np.ndarray, dtype: str) -> memoryview:
@@ -301,8 +434,10 @@ def raw_bytes(array: np.ndarray, dtype: str) -> memoryview:
 
 def digest_of(vocabulary: Vocabulary, of_ids: Any, offsets: np.ndarray) -> str:
     """The sha256 of a corpus: its words, token ids and bounds of sentences."""
-    word_bytes, word_offsets = map(np.ascontiguousarray, vocabulary.table.arrays)
-    of_words = hashlib.sha256(word_bytes.data)
+    word_bytes, word_offsets = vocabulary.table.arrays
+    of_words = hashlib.sha256(np.ascontiguousarray(word_bytes).data)
     of_words.update(raw_bytes(word_offsets, "<i8"))
     of_offsets = hashlib.sha256(raw_bytes(offsets, "<i8"))
-    return hashlib.sha256(of_words.digest() + of_ids.digest() + of_offsets.digest()).hexdigest()
+
+    digests = of_words.digest() + of_ids.digest() + of_offsets.digest()
+    return hashlib.sha256(digests).hexdigest()
