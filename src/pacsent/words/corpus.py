@@ -22,6 +22,7 @@ from pacsent.words.vocabulary import TOKENIZER, Vocabulary, digest_of, raw_bytes
 logger = logging.getLogger(__name__)
 
 _FILES = ("corpus.json", "vocabulary.tsv", "ids.i32", "offsets.i64", TOKENIZER_FILE)
+_CHECKED_IDS = 1 << 20  # read at once by `Corpus.check`
 
 
 class Corpus:
@@ -67,26 +68,38 @@ class Corpus:
         if about is None:
             raise self._damaged("corpus.json")
 
-        self.n_tokens, self.n_unknown = about["n_tokens"], about["n_unknown"]
-        self.n_documents, self.min_count = about["n_documents"], about["min_count"]
+        self.n_tokens: int = about["n_tokens"]
+        self.n_unknown: int = about["n_unknown"]
+        self.n_documents: int = about["n_documents"]
+        self.min_count: int = about["min_count"]
         self.digest: str = about["digest"]
         self.chosen: str | None = about["chosen"]
         self.ids = self._map("ids.i32", "<i4", self.n_tokens)
         self.offsets = self._map("offsets.i64", "<i8", self.n_documents + 1)
+        self.vocabulary = self._read_vocabulary(about)
+        self._checked = False
 
+    def _read_vocabulary(self, about: dict) -> Vocabulary:
+        """The words of vocabulary.tsv; `about` is the content of corpus.json."""
         path = self.directory / "vocabulary.tsv"
         if not path.is_file() or file_record(path) != about["vocabulary"]:
             raise self._damaged("vocabulary.tsv")
 
-        pairs = [line.rpartition(b"\t") for line in path.read_bytes().split(b"\n")[:-1]]
-        words = [word.decode("utf-8", "surrogatepass") for word, _, _ in pairs]
-        # built with a callable, which a file cannot hold, it has none
-        normalize: Any = about["normalize"] or _missing_tokeniser
-        if normalize == TOKENIZER:
-            normalize = Pieces((self.directory / TOKENIZER_FILE).read_text(encoding="utf-8"))
-        self.vocabulary = Vocabulary(words, [int(n) for _, _, n in pairs], normalize=normalize)
+        words = []
+        counts = []
+        *lines, _ = path.read_bytes().split(b"\n")
+        for line in lines:
+            word, _, count = line.rpartition(b"\t")
+            words.append(word.decode("utf-8", "surrogatepass"))
+            counts.append(int(count))
 
-        self._checked = False
+        normalize: Any = about["normalize"]
+        if normalize == TOKENIZER:
+            definition = (self.directory / TOKENIZER_FILE).read_text(encoding="utf-8")
+            normalize = Pieces(definition)
+        elif not normalize:  # built with a callable, which a file cannot hold
+            normalize = _missing_tokeniser
+        return Vocabulary(words, counts, normalize=normalize)
 
     def check(self) -> None:
         """Read everything once and compare it with the digest; ValueError where it is damaged.
@@ -98,8 +111,8 @@ class Corpus:
             return
 
         of_ids = hashlib.sha256()
-        for start in range(0, self.n_tokens, 1 << 20):
-            ids = self.ids[start : start + (1 << 20)]
+        for start in range(0, self.n_tokens, _CHECKED_IDS):
+            ids = self.ids[start : start + _CHECKED_IDS]
             of_ids.update(raw_bytes(ids, "<i4"))
             if ids.min() < 0 or ids.max() >= len(self.vocabulary):
                 raise self._damaged("ids.i32")
@@ -115,10 +128,14 @@ class Corpus:
         )
 
     def _map(self, name: str, dtype: str, size: int) -> np.ndarray:
+        """The memory-mapped array of a file, which must be of this size."""
         path = self.directory / name
-        if not path.is_file() or path.stat().st_size != size * np.dtype(dtype).itemsize:
+        n_bytes = size * np.dtype(dtype).itemsize
+        if not path.is_file() or path.stat().st_size != n_bytes:
             raise self._damaged(name)
-        return np.memmap(path, dtype=dtype, mode="r", shape=(size,)) if size else np.zeros(0, dtype)
+        if size == 0:  # an empty file cannot be mapped
+            return np.zeros(0, dtype)
+        return np.memmap(path, dtype=dtype, mode="r", shape=(size,))
 
     def __repr__(self) -> str:
         return (
@@ -128,7 +145,16 @@ class Corpus:
 
     @classmethod
     def open(cls, directory: str | os.PathLike) -> "Corpus":
-        """Open a corpus made by `build`."""
+        """Open a corpus made by `build`.
+
+        Parameters
+        ----------
+        directory : path
+
+        Returns
+        -------
+        corpus : Corpus
+        """
         return cls(directory)
 
     @classmethod
@@ -161,8 +187,16 @@ class Corpus:
         normalize : "auto", a name or a callable, default="auto"
             "auto" looks at the beginning of the text: "paper" where its letters are a-z but for a
             few, else "unicode". `chosen` says which and why. The others: see `Vocabulary`.
+        n_jobs : int or None, default=None
+            Threads; None takes all cores.
+        verbose : bool, default=False
+            Show progress on stderr.
         overwrite : bool, default=False
-            Replace an older corpus there; anything else is left alone and the call refused.
+            Replace an older corpus there; anything else is left alone and raises ValueError.
+
+        Returns
+        -------
+        corpus : Corpus
         """
         if not isinstance(min_count, int | np.integer) or min_count < 1:
             raise ValueError(
@@ -170,13 +204,7 @@ class Corpus:
             )
 
         directory = Path(os.path.realpath(directory))
-        is_empty = directory.is_dir() and not any(directory.iterdir())
-        is_corpus = (directory / "corpus.json").is_file()
-        if directory.exists() and not is_empty and not is_corpus:
-            raise ValueError(
-                f"The corpus must go to a new folder or replace an older corpus. Got {directory}, "
-                "which holds something else, instead. Choose another name."
-            )
+        _check_replaceable(directory)
         check_output(directory, overwrite=overwrite, folder=True)
 
         text_source = TextSource(source)
@@ -204,6 +232,17 @@ class Corpus:
         corpus.vocabulary = corpus.vocabulary.replace(normalize=normalize)
         corpus._checked = True  # just written
         return corpus
+
+
+def _check_replaceable(directory: Path) -> None:
+    """Raise ValueError if a folder holds anything but a corpus."""
+    is_empty = directory.is_dir() and not any(directory.iterdir())
+    is_corpus = (directory / "corpus.json").is_file()
+    if directory.exists() and not is_empty and not is_corpus:
+        raise ValueError(
+            f"The corpus must go to a new folder or replace an older corpus. Got {directory}, "
+            "which holds something else, instead. Choose another name."
+        )
 
 
 def _missing_tokeniser(sentence: str) -> list[str]:

@@ -18,7 +18,7 @@ from pacsent.kernels import text as kernels
 from pacsent.storage.checksums import file_record
 from pacsent.threads import in_order
 from pacsent.words.pieces import Pieces
-from pacsent.words.text_encoding import unicode_ids
+from pacsent.words.text_encoding import list_ends, unicode_ids
 from pacsent.words.text_source import TextChunk, TextSource
 from pacsent.words.vocabulary import Vocabulary, digest_of, raw_bytes
 from pacsent.words.word_table import concat_utf8, n_slots
@@ -64,7 +64,7 @@ def write_corpus(
 class _WordCounter:
     """One thread's words and counts."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         names = kernels.DIGIT_NAMES  # `count_paper` wants them first
         name_bytes, self.word_offsets = concat_utf8(names)
         self.word_bytes = name_bytes.copy()
@@ -80,14 +80,15 @@ class _WordCounter:
             self.counts = _resize(self.counts, size)
             self.word_offsets = _resize(self.word_offsets, size + 1)
 
-        n_used_bytes = int(self.word_offsets[self.n_words])
-        if self.word_bytes.size < n_used_bytes + n_bytes:
-            size = max(n_used_bytes + n_bytes, 2 * self.word_bytes.size)
+        n_needed_bytes = int(self.word_offsets[self.n_words]) + n_bytes
+        if self.word_bytes.size < n_needed_bytes:
+            size = max(n_needed_bytes, 2 * self.word_bytes.size)
             self.word_bytes = _resize(self.word_bytes, size)
 
-        if len(self.table) < n_slots(n_needed):
+        n_needed_slots = n_slots(n_needed)
+        if len(self.table) < n_needed_slots:
             offsets = self.word_offsets[: self.n_words + 1]
-            self.table, _ = kernels.build_table(self.word_bytes, offsets, n_slots(n_needed))
+            self.table, _ = kernels.build_table(self.word_bytes, offsets, n_needed_slots)
         return self.table, self.word_bytes, self.word_offsets
 
     def count(self, chunk: TextChunk, vocabulary: Vocabulary) -> tuple[np.ndarray, np.ndarray]:
@@ -99,8 +100,9 @@ class _WordCounter:
             ids, ends = unicode_ids(chunk.data, self.add_words)
         else:
             lists = [vocabulary.tokens(document) for document in chunk.data]
-            ends = np.cumsum(np.fromiter(map(len, lists), np.int64, len(lists)))
-            ids = self.add_words(*concat_utf8(list(itertools.chain.from_iterable(lists))))
+            data, starts = concat_utf8(list(itertools.chain.from_iterable(lists)))
+            ids = self.add_words(data, starts)
+            ends = list_ends(lists)
 
         self.counts += np.bincount(ids, minlength=self.counts.size)
         return ids, ends[: chunk.n_ends]
@@ -120,7 +122,8 @@ class _WordCounter:
             is_done = kernels.count_paper(data, bounds, words, self.counts, ids, ends, state)
             self.n_words = int(state[3])
 
-        return ids[: state[2]], ends[:n_ends]
+        n_ids = state[2]
+        return ids[:n_ids], ends[:n_ends]
 
     def add_words(self, data: np.ndarray, starts: np.ndarray) -> np.ndarray:
         """Ids of words given one by one, new ones added."""
@@ -130,7 +133,9 @@ class _WordCounter:
 
 
 def _resize(array: np.ndarray, size: int) -> np.ndarray:
-    return np.concatenate([array, np.zeros(size - array.size, dtype=array.dtype)])
+    """A longer copy of an array, with zeros at its end."""
+    zeros = np.zeros(size - array.size, dtype=array.dtype)
+    return np.concatenate([array, zeros])
 
 
 class _CountedChunk(NamedTuple):
@@ -217,27 +222,13 @@ class _KeptWords(NamedTuple):
 
 def _choose_words(counted: _CountedText, vocabulary: Vocabulary, min_count: int) -> _KeptWords:
     """The words that occur at least `min_count` times."""
-    is_frequent = counted.counts >= min_count
-    cause = (
-        "normalize='paper' keeps the letters a-z and digits only, and "
-        f"{100 * counted.foreign_fraction:.0f}% of this text is in other scripts or letters. Pass "
-        "normalize='unicode'"
-    )
-    is_foreign = counted.foreign_fraction > _MAX_FOREIGN
-
-    if not is_frequent.any():
-        advice = cause if is_foreign else "Lower min_count or train on more text"
-        raise ValueError(
-            f"No word occurs at least min_count={min_count} times in these {counted.n_tokens:,} "
-            f"tokens, so the vocabulary would be empty. {advice}."
-        )
-    if is_foreign:
-        warnings.warn(f"Much of the text is dropped: {cause}.", stacklevel=4)
+    frequent_ids = np.flatnonzero(counted.counts >= min_count)
+    _check_enough_words(counted, frequent_ids.size, min_count)
 
     all_words = counted.counters[0]
     data = all_words.word_bytes.tobytes()
     offsets = all_words.word_offsets
-    words = {int(i): data[offsets[i] : offsets[i + 1]] for i in np.flatnonzero(is_frequent)}
+    words = {int(i): data[offsets[i] : offsets[i + 1]] for i in frequent_ids}
 
     if isinstance(vocabulary.normalize, Pieces):
         # The token that stands for unknown subwords is no word.
@@ -246,11 +237,13 @@ def _choose_words(counted: _CountedText, vocabulary: Vocabulary, min_count: int)
 
     for word in words.values():
         if b"\n" in word:
+            shown = word.decode("utf-8", "replace")[:40]
             raise ValueError(
                 "A token must be without newlines, as vocabulary.tsv has a word on each line. Got "
-                f"{word.decode('utf-8', 'replace')[:40]!r} instead. Split or strip the tokens."
+                f"{shown!r} instead. Split or strip the tokens."
             )
 
+    # Most frequent first; words of equal count in the order of their bytes.
     order = np.array(sorted(words, key=lambda i: (-counted.counts[i], words[i])))
     final_ids = np.full(counted.counts.size, -1, dtype=np.int32)
     final_ids[order] = np.arange(order.size)
@@ -259,6 +252,26 @@ def _choose_words(counted: _CountedText, vocabulary: Vocabulary, min_count: int)
         counts=counted.counts[order],
         final_ids=[final_ids[numbers] for numbers in counted.numbers],
     )
+
+
+def _check_enough_words(counted: _CountedText, n_words: int, min_count: int) -> None:
+    """Raise ValueError if no word is frequent; warn if the tokeniser drops much of the text."""
+    foreign_percentage = 100 * counted.foreign_fraction
+    cause = (
+        "normalize='paper' keeps the letters a-z and digits only, and "
+        f"{foreign_percentage:.0f}% of this text is in other scripts or letters. Pass "
+        "normalize='unicode'"
+    )
+    is_foreign = counted.foreign_fraction > _MAX_FOREIGN
+
+    if n_words == 0:
+        advice = cause if is_foreign else "Lower min_count or train on more text"
+        raise ValueError(
+            f"No word occurs at least min_count={min_count} times in these {counted.n_tokens:,} "
+            f"tokens, so the vocabulary would be empty. {advice}."
+        )
+    if is_foreign:
+        warnings.warn(f"Much of the text is dropped: {cause}.", stacklevel=5)
 
 
 # ---- Second pass: final ids ---------------------------------------------------------------------
@@ -275,12 +288,12 @@ def _write_ids(folder: Path, counted: _CountedText, kept: _KeptWords, verbose: b
     n_tokens = 0
     n_documents = 0
     sha256 = hashlib.sha256()
-    total = sum(chunk.n_ids for chunk in counted.chunks)
+    n_provisional = sum(chunk.n_ids for chunk in counted.chunks)
     with (
         open(folder / _PROVISIONAL_FILE, "rb") as provisional,
         open(folder / "ids.i32", "wb") as ids_file,
         open(folder / "offsets.i64", "wb") as offsets_file,
-        progress.bar("Writing ids", total=total, unit="tokens", enabled=verbose) as bar,
+        progress.bar("Writing ids", total=n_provisional, unit="tokens", enabled=verbose) as bar,
     ):
         offsets_file.write(np.zeros(1, "<i8").data)
 
@@ -313,11 +326,13 @@ def _write_vocabulary(folder: Path, vocabulary: Vocabulary, kept: _KeptWords) ->
 
 
 def _digest(folder: Path, kept: _KeptWords, ids: _WrittenIds) -> str:
+    """The digest of the corpus: of its words, ids and offsets."""
     lengths = np.array([0, *map(len, kept.words)], dtype=np.int64)
-    arrays: dict = {
-        "word_bytes": np.frombuffer(b"".join(kept.words), dtype=np.uint8),
-        "word_offsets": np.cumsum(lengths),
-    }
-
+    words = Vocabulary.from_arrays(
+        {
+            "word_bytes": np.frombuffer(b"".join(kept.words), dtype=np.uint8),
+            "word_offsets": np.cumsum(lengths),
+        }
+    )
     offsets = np.memmap(folder / "offsets.i64", dtype="<i8", mode="r")
-    return digest_of(Vocabulary.from_arrays(arrays), ids.sha256, offsets)
+    return digest_of(words, ids.sha256, offsets)

@@ -64,33 +64,46 @@ class Fingerprint:
         """Which documents were seen, as a whole or by a run of words, (n_documents,) bool."""
         is_seen = np.zeros(encoded.n_sentences, dtype=bool)
         for block in _iter_blocks(vocabulary, encoded.ids, encoded.offsets):
-            is_seen[block.document_rows[_is_kept(block.documents, self.documents)]] = True
-            is_seen[block.run_rows[_is_kept(block.runs, self.runs)]] = True
+            is_known_document = _is_kept(block.documents, self.documents)
+            is_known_run = _is_kept(block.runs, self.runs)
+            is_seen[block.document_rows[is_known_document]] = True
+            is_seen[block.run_rows[is_known_run]] = True
         return is_seen
 
     def chance_to_notice(self, n_words: int) -> float:
         """Probability that a document of `n_words` words from the training text is recognised."""
-        documents, runs = (
-            int(kept[-1]) / 2.0**64 if kept.size >= self.most else 1.0
-            for kept in (self.documents, self.runs)
-        )
+        p_document = self._kept_fraction(self.documents)
         if n_words < MIN_DOCUMENT_WORDS:  # shorter ones are not compared
-            documents = 0.0
-        return 1.0 - (1.0 - documents) * (1.0 - runs) ** max(0, n_words - RUN_WORDS + 1)
+            p_document = 0.0
+
+        p_run = self._kept_fraction(self.runs)
+        n_runs = max(0, n_words - RUN_WORDS + 1)
+        return 1.0 - (1.0 - p_document) * (1.0 - p_run) ** n_runs
+
+    def _kept_fraction(self, kept: np.ndarray) -> float:
+        """Fraction of all hashes that were kept: those up to the largest kept one."""
+        if kept.size < self.most:
+            return 1.0
+        return int(kept[-1]) / 2.0**64
 
 
 def spelling_hashes(vocabulary: "Vocabulary") -> np.ndarray:
     """A 64-bit number for each word, by its letters alone, (n_words,) uint64."""
     data, offsets = vocabulary.table.arrays
     lengths = np.diff(offsets)
-    place = np.arange(data.size) - np.repeat(offsets[:-1], lengths)
-    powers = _powers(_BASE, int(lengths.max(initial=1)))
-    terms = (data.astype(np.uint64) + np.uint64(1)) * powers[place]
-    sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(terms, dtype=np.uint64)])
+    place_in_word = np.arange(data.size) - np.repeat(offsets[:-1], lengths)
+    max_length = int(lengths.max(initial=1))
+
+    # The sum of (letter + 1) base^place over a word, as a difference of running sums.
+    powers = _powers(_BASE, max_length)
+    terms = (data.astype(np.uint64) + np.uint64(1)) * powers[place_in_word]
+    sums = np.zeros(data.size + 1, np.uint64)
+    np.cumsum(terms, out=sums[1:], dtype=np.uint64)
     return splitmix64(sums[offsets[1:]] - sums[offsets[:-1]])
 
 
 def _powers(base: np.uint64, n: int) -> np.ndarray:
+    """base^0 to base^(n - 1), modulo 2^64."""
     powers = np.full(n, base, dtype=np.uint64)
     powers[0] = 1
     return np.cumprod(powers, dtype=np.uint64)
@@ -104,10 +117,11 @@ def _keep_smallest(kept: np.ndarray, hashes: np.ndarray, n_hashes: int) -> np.nd
 
 
 def _is_kept(hashes: np.ndarray, kept: np.ndarray) -> np.ndarray:
-    """Which hashes are among the kept ones, which are sorted."""
+    """Mask of the hashes that are among the kept ones, which are sorted."""
     if not kept.size:
         return np.zeros(hashes.size, dtype=bool)
-    positions = np.minimum(np.searchsorted(kept, hashes), kept.size - 1)
+    positions = np.searchsorted(kept, hashes)
+    positions = np.minimum(positions, kept.size - 1)
     return kept[positions] == hashes
 
 
@@ -136,27 +150,39 @@ def _iter_blocks(
         end = int(offsets[stop])
 
         if end - begin <= 2 * _BLOCK_TOKENS:
+            numbers = word_numbers[ids[begin:end]]
             bounds = np.asarray(offsets[start : stop + 1], dtype=np.int64) - begin
-            yield _hash_documents(word_numbers[ids[begin:end]], bounds, start)
-        else:  # one huge document is recognised by its runs alone
-            for place in range(begin, end, _BLOCK_TOKENS):
-                part = ids[place : min(end, place + _BLOCK_TOKENS + RUN_WORDS - 1)]
-                hashes = _hash_documents(word_numbers[part], np.array([0, part.size]), start)
-                none = hashes.documents[:0]
-                no_rows = hashes.document_rows[:0]
-                yield _Hashes(none, hashes.runs, no_rows, hashes.run_rows)
+            yield _hash_documents(numbers, bounds, start)
+        else:
+            yield from _iter_huge_document(word_numbers, ids[begin:end], start)
 
         start = stop
 
 
+def _iter_huge_document(
+    word_numbers: np.ndarray, ids: np.ndarray, document: int
+) -> Iterator[_Hashes]:
+    """Hashes of a document of many blocks, which is recognised by its runs alone."""
+    for start in range(0, len(ids), _BLOCK_TOKENS):
+        # Runs that begin in this block end in the next one.
+        part = ids[start : start + _BLOCK_TOKENS + RUN_WORDS - 1]
+        bounds = np.array([0, part.size])
+        hashes = _hash_documents(word_numbers[part], bounds, document)
+        yield hashes._replace(
+            documents=hashes.documents[:0],
+            document_rows=hashes.document_rows[:0],
+        )
+
+
 def _hash_documents(numbers: np.ndarray, bounds: np.ndarray, first_row: int) -> _Hashes:
     """Hashes of the documents numbers[bounds[s]:bounds[s + 1]], the first being `first_row`."""
+    n_tokens = numbers.size
     lengths = np.diff(bounds)
-    powers = _powers(_BASE, numbers.size + 1)
-    inverse_powers = _powers(_INVERSE, numbers.size + 1)
+    powers = _powers(_BASE, n_tokens + 1)
+    inverse_powers = _powers(_INVERSE, n_tokens + 1)
 
     # sum over j < i of numbers[j] base^j; a run from i is (sums[i + RUN_WORDS] - sums[i]) base^-i
-    sums = np.zeros(numbers.size + 1, np.uint64)
+    sums = np.zeros(n_tokens + 1, np.uint64)
     np.cumsum(numbers * powers[:-1], out=sums[1:], dtype=np.uint64)
 
     rows = np.flatnonzero(lengths >= MIN_DOCUMENT_WORDS)
@@ -167,8 +193,14 @@ def _hash_documents(numbers: np.ndarray, bounds: np.ndarray, first_row: int) -> 
 
     # Runs may begin where their last word is of the same document.
     row_of_token = np.repeat(np.arange(lengths.size), lengths)
-    begins = np.arange(max(0, numbers.size - RUN_WORDS + 1))
+    begins = np.arange(max(0, n_tokens - RUN_WORDS + 1))
     is_inside = row_of_token[begins] == row_of_token[begins + RUN_WORDS - 1]
     begins = begins[is_inside]
-    runs = splitmix64((sums[begins + RUN_WORDS] - sums[begins]) * inverse_powers[begins])
-    return _Hashes(documents, runs, rows + first_row, row_of_token[begins] + first_row)
+    runs = (sums[begins + RUN_WORDS] - sums[begins]) * inverse_powers[begins]
+
+    return _Hashes(
+        documents=documents,
+        runs=splitmix64(runs),
+        document_rows=rows + first_row,
+        run_rows=row_of_token[begins] + first_row,
+    )
