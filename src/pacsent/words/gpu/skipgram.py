@@ -9,13 +9,14 @@ next one is copied from the id file through page-locked memory.
 """
 
 import ctypes
+import itertools
 import json
 import logging
 import os
 import shutil
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -54,6 +55,16 @@ SPARE_BYTES = 512 << 20  # memory that is left free for the driver and the launc
 MAX_SHARED_BYTES = 99 << 10
 
 
+def _ceil_div(number: int, divisor: int) -> int:
+    """The smallest integer that is at least number / divisor."""
+    return -(-number // divisor)
+
+
+def _round_up(number: int, multiple: int) -> int:
+    """The smallest multiple that is at least this number."""
+    return _ceil_div(number, multiple) * multiple
+
+
 class Shape(NamedTuple):
     """The constants a kernel is compiled for."""
 
@@ -66,28 +77,37 @@ class Shape(NamedTuple):
     @property
     def stride(self) -> int:
         """Numbers from one row to the next: whole 128-byte lines."""
-        return -(-self.n_dims // 32) * 32
+        return _round_up(self.n_dims, 32)
 
     @property
     def n_outputs(self) -> int:
+        """Output rows that a step needs: of centre words and of negative samples."""
         return self.n_centres + self.n_negatives
 
     @property
     def group(self) -> int:
         """Output rows held in registers at a time."""
-        each = self.stride // 32
-        n_groups = max(-(-self.n_outputs * each // REGISTER_ROWS), -(-self.n_outputs // 32))
-        return -(-self.n_outputs // n_groups)
+        numbers_per_lane = self.stride // 32  # of one row
+        n_groups_by_registers = _ceil_div(self.n_outputs * numbers_per_lane, REGISTER_ROWS)
+        n_groups_by_lanes = _ceil_div(self.n_outputs, 32)
+        n_groups = max(n_groups_by_registers, n_groups_by_lanes)
+        return _ceil_div(self.n_outputs, n_groups)
 
     @property
     def shared_bytes(self) -> int:
-        rows = 2 * self.window + self.n_centres
-        n_groups = -(-self.n_outputs // self.group)
-        numbers = rows * self.stride * (2 if n_groups > 1 else 1)
-        numbers += rows * (-(-self.group // 4) * 4) + -(-self.n_outputs // 4) * 4
-        return 4 * (numbers + 2 * CHUNK_TOKENS + 2 * self.window)
+        """Shared memory of a block: 4 bytes for each number."""
+        n_rows = 2 * self.window + self.n_centres
+        n_groups = _ceil_div(self.n_outputs, self.group)
+        n_copies = 2 if n_groups > 1 else 1
+
+        row_numbers = n_rows * self.stride * n_copies
+        score_numbers = n_rows * _round_up(self.group, 4)
+        output_numbers = _round_up(self.n_outputs, 4)
+        token_numbers = 2 * CHUNK_TOKENS + 2 * self.window
+        return 4 * (row_numbers + score_numbers + output_numbers + token_numbers)
 
     def constants(self) -> tuple:
+        """Names and values of the macros in skipgram.cu."""
         return (
             ("DIMS", self.n_dims),
             ("NEGATIVES", self.n_negatives),
@@ -112,14 +132,27 @@ class Work(ctypes.Structure):
     """The kernel's argument; the same fields, in the same order, as in skipgram.cu."""
 
     _fields_ = [
-        *[(name, ctypes.c_void_p) for name in ("input", "output", "tokens", "starts", "lengths")],
-        *[(name, ctypes.c_void_p) for name in ("before", "after", "order", "keep", "noise")],
-        *[(name, ctypes.c_void_p) for name in ("next", "counts", "loss")],
+        ("input", ctypes.c_void_p),
+        ("output", ctypes.c_void_p),
+        ("tokens", ctypes.c_void_p),
+        ("starts", ctypes.c_void_p),
+        ("lengths", ctypes.c_void_p),
+        ("before", ctypes.c_void_p),
+        ("after", ctypes.c_void_p),
+        ("order", ctypes.c_void_p),
+        ("keep", ctypes.c_void_p),
+        ("noise", ctypes.c_void_p),
+        ("next", ctypes.c_void_p),
+        ("counts", ctypes.c_void_p),
+        ("loss", ctypes.c_void_p),
         ("key", ctypes.c_uint64),
         ("place", ctypes.c_int64),
         ("n_chunks", ctypes.c_uint32),
         ("n_words", ctypes.c_uint32),
-        *[(name, ctypes.c_float) for name in ("rate", "rate_floor", "done", "span")],
+        ("rate", ctypes.c_float),
+        ("rate_floor", ctypes.c_float),
+        ("done", ctypes.c_float),
+        ("span", ctypes.c_float),
     ]
 
 
@@ -128,7 +161,8 @@ class Work(ctypes.Structure):
 
 def keep_thresholds(probabilities: np.ndarray) -> np.ndarray:
     """A word is kept when a 32-bit draw is at most its threshold."""
-    return np.clip(np.asarray(probabilities) * 2.0**32, 0, 2.0**32 - 1).astype(np.uint32)
+    thresholds = np.asarray(probabilities) * 2.0**32
+    return np.clip(thresholds, 0, 2.0**32 - 1).astype(np.uint32)
 
 
 def alias_table(probabilities: np.ndarray) -> np.ndarray:
@@ -147,9 +181,13 @@ def cut_points(
     cuts = [0]
     for target in range(segment_tokens, n_tokens, segment_tokens):
         document = int(np.searchsorted(offsets, target, side="right")) - 1
-        start, length = int(offsets[document]), int(offsets[document + 1] - offsets[document])
-        n_chunks = max(1, -(-length // chunk_tokens))
-        cut = start + (target - start) * n_chunks // max(1, length) * length // n_chunks
+        start = int(offsets[document])
+        length = int(offsets[document + 1]) - start
+
+        # The border before the chunk of this document in which the target lies.
+        n_chunks = max(1, _ceil_div(length, chunk_tokens))
+        chunk_number = (target - start) * n_chunks // max(1, length)
+        cut = start + chunk_number * length // n_chunks
         if cut > cuts[-1]:
             cuts.append(cut)
     return [*cuts, n_tokens]
@@ -163,36 +201,44 @@ def chunks_between(
     Documents of fewer than two tokens have no pair and no chunk. `before` and `after` count the
     document's tokens around a chunk, at most `reach`: its windows reach across its borders.
     """
+    # Documents that overlap [low, high): their ends, and the number of chunks of each.
     first = max(0, int(np.searchsorted(offsets, low, side="right")) - 1)
     last = int(np.searchsorted(offsets, high, side="left"))
-    begin = np.asarray(offsets[first:last], dtype=np.int64)
-    end = np.asarray(offsets[first + 1 : last + 1], dtype=np.int64)
-    long_enough = end - begin >= 2
-    begin, end = begin[long_enough], end[long_enough]
+    bounds = np.asarray(offsets[first : last + 1], dtype=np.int64)
+    has_pairs = np.diff(bounds) >= 2
+    document_begin = bounds[:-1][has_pairs]
+    document_end = bounds[1:][has_pairs]
+    chunks_of_document = -(-(document_end - document_begin) // chunk_tokens)
 
-    n_chunks = -(-(end - begin) // chunk_tokens)
-    document = np.repeat(np.arange(begin.size), n_chunks)
-    number = np.arange(document.size) - np.repeat(np.cumsum(n_chunks) - n_chunks, n_chunks)
-    begin, length, n_chunks = begin[document], (end - begin)[document], n_chunks[document]
+    # From here on an element is a chunk: its document, and its number in that document.
+    document = np.repeat(np.arange(document_begin.size), chunks_of_document)
+    first_chunk = np.cumsum(chunks_of_document) - chunks_of_document
+    number = np.arange(document.size) - first_chunk[document]
+    begin = document_begin[document]
+    end = document_end[document]
+    length = end - begin
+    n_chunks = chunks_of_document[document]
 
     starts = begin + number * length // n_chunks
     stops = begin + (number + 1) * length // n_chunks
+    before = np.minimum(starts - begin, reach)
+    after = np.minimum(end - stops, reach)
 
-    inside = (starts >= low) & (starts < high)
-    starts, stops, begin, length = starts[inside], stops[inside], begin[inside], length[inside]
+    is_inside = (starts >= low) & (starts < high)
     return Chunks(
-        starts,
-        (stops - starts).astype(np.int32),
-        np.minimum(starts - begin, reach).astype(np.int32),
-        np.minimum(begin + length - stops, reach).astype(np.int32),
+        starts=starts[is_inside],
+        lengths=(stops - starts)[is_inside].astype(np.int32),
+        before=before[is_inside].astype(np.int32),
+        after=after[is_inside].astype(np.int32),
     )
 
 
 def epoch_key(seed: int, epoch: int) -> int:
     """The key of all draws of an epoch."""
     mask = (1 << 64) - 1
-    key = int(mix(np.uint64(seed & mask))) + epoch * 0xD1B54A32D192ED03
-    return int(mix(np.uint64(key & mask)))
+    seed_key = int(mix(np.uint64(seed & mask)))
+    key = (seed_key + epoch * 0xD1B54A32D192ED03) & mask
+    return int(mix(np.uint64(key)))
 
 
 # ---- training -----------------------------------------------------------------------------------
@@ -202,23 +248,27 @@ class Trainer:
     """The two matrices on the device, and launches over chunks of tokens that are there too."""
 
     def __init__(self, shape: Shape, keep: np.ndarray, noise: np.ndarray, device: "torch.device"):
-        self.shape, self.device = shape, device
+        self.shape = shape
+        self.device = device
         self.n_words = len(keep)
 
-        n_bytes = 2 * 4 * self.n_words * shape.stride
-        free = free_memory(device)
-        if n_bytes + SPARE_BYTES > free:
+        needed_bytes = 2 * 4 * self.n_words * shape.stride + SPARE_BYTES
+        free_bytes = free_memory(device)
+        if needed_bytes > free_bytes:
             raise memory_error(
                 f"Two float32 tables of {self.n_words:,} x {shape.n_dims}",
-                n_bytes + SPARE_BYTES,
-                free,
+                needed_bytes,
+                free_bytes,
                 "Use fewer n_dims, raise min_count, or use device='cpu'.",
             )
 
         self.input = torch.zeros(self.n_words, shape.stride, device=device)
         self.output = torch.zeros(self.n_words, shape.stride, device=device)
-        self.keep = torch.from_numpy(keep_thresholds(keep).view(np.int32)).to(device)
-        self.noise = torch.from_numpy(alias_table(noise).view(np.int32)).to(device)
+        # Bits of uint32 travel as int32, a type that every version of torch has.
+        keep_bits = keep_thresholds(keep).view(np.int32)
+        noise_bits = alias_table(noise).view(np.int32)
+        self.keep = torch.from_numpy(keep_bits).to(device)
+        self.noise = torch.from_numpy(noise_bits).to(device)
         self.counts = torch.zeros(2, dtype=torch.int64, device=device)
         self.loss = torch.zeros(1, dtype=torch.float64, device=device)
         self.next = torch.zeros(1, dtype=torch.int32, device=device)
@@ -226,12 +276,12 @@ class Trainer:
         self.kernel = kernel("skipgram.cu", "train", shape.constants(), device)
         self.kernel.allow_shared_memory(shape.shared_bytes)
 
-        fit = self.kernel.blocks_per_processor(32, shape.shared_bytes)
-        per_processor = min(fit, WARPS_PER_PROCESSOR)
-        processors = torch.cuda.get_device_properties(device).multi_processor_count
+        n_fitting = self.kernel.blocks_per_processor(32, shape.shared_bytes)
+        n_processors = torch.cuda.get_device_properties(device).multi_processor_count
+        n_useful = min(n_fitting, WARPS_PER_PROCESSOR) * n_processors
         # Steps of warps that work side by side are taken from the same old rows. Where the
         # vocabulary is small they would all be the same few rows.
-        self.n_warps = max(1, min(per_processor * processors, self.n_words // 8))
+        self.n_warps = max(1, min(n_useful, self.n_words // 8))
 
     def start_at_random(self, seed: int) -> None:
         """Input rows uniform in +-0.5 / n_dims, output rows zero, as word2vec starts."""
@@ -243,14 +293,17 @@ class Trainer:
         self.output.zero_()
 
     def load(self, input_vectors: Any, output_vectors: Any) -> None:
-        for table, vectors in ((self.input, input_vectors), (self.output, output_vectors)):
-            table[:, : self.shape.n_dims] = torch.as_tensor(vectors).to(self.device)
+        """Continue with these vectors, each (n_words, n_dims)."""
+        n_dims = self.shape.n_dims
+        self.input[:, :n_dims] = torch.as_tensor(input_vectors).to(self.device)
+        self.output[:, :n_dims] = torch.as_tensor(output_vectors).to(self.device)
 
     def tables(self) -> tuple[np.ndarray, np.ndarray]:
+        """Input and output vectors, without padding, in memory."""
         n_dims = self.shape.n_dims
-        return tuple(
-            table[:, :n_dims].contiguous().cpu().numpy() for table in (self.input, self.output)
-        )
+        input_vectors = self.input[:, :n_dims].contiguous().cpu().numpy()
+        output_vectors = self.output[:, :n_dims].contiguous().cpu().numpy()
+        return input_vectors, output_vectors
 
     def launch(
         self,
@@ -261,8 +314,8 @@ class Trainer:
         place: int,
         key: Any,
         rate: float,
-        done: int,
-        span: int,
+        done: float,
+        span: float,
         n_warps: int | None = None,
     ) -> None:
         """Train on tokens[chunks[order]]; all three are on the device. Does not wait."""
@@ -303,7 +356,8 @@ class Trainer:
         self.kernel.launch(grid, 32, [work], self.shape.shared_bytes)
 
 
-def _chunks_to(chunks: Chunks, device) -> Chunks:
+def _chunks_to(chunks: Chunks, device: "torch.device") -> Chunks:
+    """The same arrays as tensors on the device."""
     return Chunks(*[torch.from_numpy(np.ascontiguousarray(part)).to(device) for part in chunks])
 
 
@@ -324,6 +378,7 @@ class Resident:
         self.chunks = _chunks_to(chunks, device)
 
     def segment(self, number: int) -> Any:
+        """(tokens, chunks, place of the first token in the corpus) of a segment."""
         return self.tokens, self.chunks, 0
 
     def used(self, number: int) -> None:
@@ -343,9 +398,12 @@ class Streamed:
         reach: int,
         segment_tokens: int = SEGMENT_TOKENS,
     ):
-        self.ids, self.offsets, self.device, self.reach = ids, offsets, device, reach
+        self.ids = ids
+        self.offsets = offsets
+        self.device = device
+        self.reach = reach
         self.cuts = cut_points(offsets, len(ids), segment_tokens)
-        self.n_tokens = [high - low for low, high in zip(self.cuts[:-1], self.cuts[1:])]
+        self.n_tokens = [high - low for low, high in itertools.pairwise(self.cuts)]
 
         size = max(self.n_tokens) + 2 * reach + 2 * CHUNK_TOKENS
         self.host = [torch.empty(size, dtype=torch.int32).pin_memory() for _ in range(2)]
@@ -362,10 +420,14 @@ class Streamed:
         if number in self.ready:
             return
 
-        slot, self.turn = self.turn, 1 - self.turn
-        low, high = self.cuts[number], self.cuts[number + 1]
-        first, stop = max(0, low - self.reach), min(len(self.ids), high + self.reach)
+        slot = self.turn
+        self.turn = 1 - self.turn
 
+        # The segment, with the neighbours that its windows reach.
+        low = self.cuts[number]
+        high = self.cuts[number + 1]
+        first = max(0, low - self.reach)
+        stop = min(len(self.ids), high + self.reach)
         chunks = chunks_between(self.offsets, low, high, self.reach)
         chunks = chunks._replace(starts=chunks.starts - first)
 
@@ -381,6 +443,7 @@ class Streamed:
         self.ready[number] = (slot, on_device, first)
 
     def segment(self, number: int) -> Any:
+        """(tokens, chunks, place of the first token in the corpus) of a segment."""
         self.prepare(number)
         slot, chunks, place = self.ready[number]
         stream = torch.cuda.current_stream(self.device)
@@ -457,22 +520,22 @@ def train_skipgram(
     """
     training = Training(**settings)
     shape = training.shape()
-    used = require(device)
-    if used.type == "cpu":
+    gpu = require(device)
+    if gpu.type == "cpu":
         raise ValueError(
             "device must be 'cuda' here. Got 'cpu' instead. SkipGram(device='cpu') is the trainer "
             "for processors."
         )
 
-    with torch.cuda.device(used):
-        torch.cuda.reset_peak_memory_stats(used)
+    with torch.cuda.device(gpu):
+        torch.cuda.reset_peak_memory_stats(gpu)
         keep = corpus.vocabulary.keep_probabilities(training.subsample)
         noise = corpus.vocabulary.noise_probabilities(training.noise_power)
-        trainer = Trainer(shape, keep, noise, used)
-        source = _source(corpus, used, training.window, segment_tokens)
+        trainer = Trainer(shape, keep, noise, gpu)
+        source = _make_source(corpus, gpu, training.window, segment_tokens)
 
         record = training.record(corpus, len(source.n_tokens))
-        saved = Checkpoint(checkpoint, record) if checkpoint is not None else None
+        saved = None if checkpoint is None else Checkpoint(checkpoint, record)
         content = saved.load() if saved else None
         if content is not None:
             state, vectors = content
@@ -483,28 +546,28 @@ def train_skipgram(
 
         run = _Run(trainer, source, record, state, saved, checkpoint_seconds)
         run.train(verbose)
-        tables = trainer.tables()
+        input_vectors, output_vectors = trainer.tables()
         if report is not None:
             report(run.summary())
 
     if saved:
         saved.remove()
-    if not all(np.isfinite(table).all() for table in tables):
+    if not (np.isfinite(input_vectors).all() and np.isfinite(output_vectors).all()):
         raise ValueError(
             "The trained vectors must be finite. Got inf or nan instead. Lower learning_rate."
         )
-    return (*tables, run.losses)
+    return input_vectors, output_vectors, run.losses
 
 
-def _check_shape(shape: Shape):
-    if shape.stride // 32 > REGISTER_ROWS:
+def _check_shape(shape: Shape) -> None:
+    max_dims = 32 * REGISTER_ROWS
+    if shape.stride > max_dims:
+        raise ValueError(f"n_dims must be at most {max_dims} on a GPU. Got {shape.n_dims} instead.")
+
+    n_products = shape.n_negatives * 2 * shape.window
+    if n_products >= 1 << 16:
         raise ValueError(
-            f"n_dims must be at most {32 * REGISTER_ROWS} on a GPU. Got {shape.n_dims} instead."
-        )
-    if shape.n_negatives * 2 * shape.window >= 1 << 16:
-        raise ValueError(
-            "n_negatives * 2 * window must be below 65,536 on a GPU. Got "
-            f"{shape.n_negatives * 2 * shape.window:,} instead."
+            f"n_negatives * 2 * window must be below 65,536 on a GPU. Got {n_products:,} instead."
         )
     if shape.shared_bytes > MAX_SHARED_BYTES:
         raise ValueError(
@@ -514,157 +577,225 @@ def _check_shape(shape: Shape):
         )
 
 
-def _source(corpus, device, window, segment_tokens):
-    """The corpus on the device where it fits, streamed where it does not."""
+def _make_source(
+    corpus: "Corpus", device: "torch.device", window: int, segment_tokens: int | None
+) -> Resident | Streamed:
+    """The corpus on the device if it fits, streamed if it does not."""
     reach = CONTEXT_TOKENS_PER_WORD * window
     n_tokens = len(corpus.ids)
     offsets = np.asarray(corpus.offsets)
+    if segment_tokens is not None:
+        return Streamed(corpus.ids, offsets, device, reach, segment_tokens)
 
-    if segment_tokens is None:
-        chunk_bytes = 24 * (n_tokens // CHUNK_TOKENS + offsets.size)
-        if 4 * n_tokens + chunk_bytes + SPARE_BYTES < free_memory(device):
-            return Resident(corpus.ids, offsets, device, reach)
+    token_bytes = 4 * n_tokens
+    chunk_bytes = 24 * (n_tokens // CHUNK_TOKENS + offsets.size)
+    if token_bytes + chunk_bytes + SPARE_BYTES < free_memory(device):
+        return Resident(corpus.ids, offsets, device, reach)
 
-        fit = (free_memory(device) - SPARE_BYTES) // 16
-        if fit < 1 << 20:
-            raise memory_error(
-                "Two segments of the corpus",
-                SPARE_BYTES + (16 << 20),
-                free_memory(device),
-                "Close other programs on the GPU, or use device='cpu'.",
-            )
-        segment_tokens = min(SEGMENT_TOKENS, fit)
+    # 16 bytes a token: two buffers, and the chunks.
+    n_fitting = (free_memory(device) - SPARE_BYTES) // 16
+    if n_fitting < 1 << 20:
+        raise memory_error(
+            "Two segments of the corpus",
+            SPARE_BYTES + (16 << 20),
+            free_memory(device),
+            "Close other programs on the GPU, or use device='cpu'.",
+        )
+    return Streamed(corpus.ids, offsets, device, reach, min(SEGMENT_TOKENS, n_fitting))
 
-    return Streamed(corpus.ids, offsets, device, reach, segment_tokens)
+
+class _Launch(NamedTuple):
+    """One of the equal parts in which a segment is trained."""
+
+    segment: int
+    part: int
+    n_parts: int
+
+
+class _InFlight(NamedTuple):
+    """A launch that the GPU may still work on."""
+
+    event: Any  # recorded when it ends
+    totals: Any  # (3,) on the device: kept tokens, pairs, loss
+    done_tokens: float  # of all epochs, after it
 
 
 class _Run:
     """One training run: epochs, segments in random order, launches, running totals."""
 
-    def __init__(self, trainer, source, settings, state, saved, checkpoint_seconds):
-        self.trainer, self.source, self.settings, self.saved = trainer, source, settings, saved
-        self.every = checkpoint_seconds
-        self.n_tokens = sum(source.n_tokens)
-        self.state = state
-        self.losses = list(state["losses"])
-        self.n_pairs = self.n_kept = self.trained_tokens = 0
-        self.seconds = 0.0
+    def __init__(
+        self,
+        trainer: Trainer,
+        source: Resident | Streamed,
+        settings: dict,
+        state: dict,
+        saved: "Checkpoint | None",
+        checkpoint_seconds: float,
+    ):
+        self.trainer = trainer
+        self.source = source
+        self.settings = settings
+        self.saved = saved
+        self.checkpoint_seconds = checkpoint_seconds
 
-    def launches(self, epoch):
-        """(segment, part, n_parts) of an epoch, in its order."""
+        self.n_tokens = sum(source.n_tokens)
+        self.n_all_tokens = self.n_tokens * settings["n_epochs"]
+        self.first_epoch: int = state["epoch"]
+        self.first_launch: int = state["launch"]  # of the first epoch
+        self.losses = list(state["losses"])
+
+        # Of the epoch: kept tokens, pairs, sum of the losses.
+        self.epoch_totals = np.array(state["totals"], dtype=np.float64)
+        self.in_flight: deque[_InFlight] = deque()
+        self.n_kept = 0
+        self.n_pairs = 0
+        self.trained_tokens = 0.0
+        self.seconds = 0.0
+        self.started = 0.0
+        self.last_saved = 0.0
+
+    def plan_epoch(self, epoch: int) -> Iterator[_Launch]:
+        """The launches of an epoch, in its order."""
         rng = np.random.default_rng([self.settings["random_state"], epoch])
         for segment in rng.permutation(len(self.source.n_tokens)):
-            n_parts = max(1, -(-self.source.n_tokens[segment] // LAUNCH_TOKENS))
+            n_parts = max(1, _ceil_div(self.source.n_tokens[segment], LAUNCH_TOKENS))
             for part in range(n_parts):
-                yield int(segment), part, n_parts
+                yield _Launch(int(segment), part, n_parts)
 
-    def train(self, verbose):
+    def train(self, verbose: bool) -> None:
+        """Train to the end, with checkpoints if there is a place for them."""
         from pacsent.progress import bar
 
-        trainer, source, settings = self.trainer, self.source, self.settings
-        total = self.n_tokens * settings["n_epochs"]
-        device = trainer.device
-        in_flight: deque = deque()
-        epoch_totals = np.array(self.state["totals"], dtype=np.float64)
-        last_saved = started = time.monotonic()
+        n_epochs = self.settings["n_epochs"]
+        self.started = time.monotonic()
+        self.last_saved = self.started
+        with bar("train", total=self.n_all_tokens, unit="words", enabled=verbose) as progress:
+            for epoch in range(self.first_epoch, n_epochs):
+                self._train_epoch(epoch, progress)
+                self._finish_epoch(epoch)
+                if self.saved and epoch + 1 < n_epochs:
+                    self._save(epoch + 1, 0)
 
-        with bar("train", total=total, unit="words", enabled=verbose) as progress:
-            for epoch in range(self.state["epoch"], settings["n_epochs"]):
-                key = epoch_key(settings["random_state"], epoch)
-                plan = list(self.launches(epoch))
-                skip = self.state["launch"] if epoch == self.state["epoch"] else 0
-                done_tokens = epoch * self.n_tokens
-                order = None
+        torch.cuda.synchronize(self.trainer.device)
+        self.seconds = time.monotonic() - self.started
 
-                for number, (segment, part, n_parts) in enumerate(plan):
-                    n_here = source.n_tokens[segment] / n_parts
-                    if number < skip:
-                        done_tokens += n_here
-                        continue
+    def _train_epoch(self, epoch: int, progress: Any) -> None:
+        """Train the launches of an epoch that were not trained before, and wait for them."""
+        key = epoch_key(self.settings["random_state"], epoch)
+        plan = list(self.plan_epoch(epoch))
+        n_skipped = self.first_launch if epoch == self.first_epoch else 0
+        done_tokens: float = epoch * self.n_tokens
+        order = None
 
-                    tokens, chunks, place = source.segment(segment)
-                    if order is None or part == 0:
-                        generator = torch.Generator(device=device)
-                        generator.manual_seed((key + segment) & ((1 << 63) - 1))
-                        n_chunks = chunks.starts.numel()
-                        kind = {"device": device, "dtype": torch.int32}
-                        order = torch.randperm(n_chunks, generator=generator, **kind)
+        for number, launch in enumerate(plan):
+            n_tokens = self.source.n_tokens[launch.segment] / launch.n_parts
+            if number < n_skipped:
+                done_tokens += n_tokens
+                continue
 
-                    low = n_chunks * part // n_parts
-                    high = n_chunks * (part + 1) // n_parts
-                    trainer.launch(
-                        tokens,
-                        chunks,
-                        order[low:high].contiguous(),
-                        place=place,
-                        key=key,
-                        rate=settings["learning_rate"],
-                        done=done_tokens / total,
-                        span=n_here / total,
-                    )
+            # Chunks of a segment are trained in random order.
+            tokens, chunks, place = self.source.segment(launch.segment)
+            if order is None or launch.part == 0:
+                order = self._draw_order(chunks.starts.numel(), key + launch.segment)
+            low = order.numel() * launch.part // launch.n_parts
+            high = order.numel() * (launch.part + 1) // launch.n_parts
+            self.trainer.launch(
+                tokens,
+                chunks,
+                order[low:high].contiguous(),
+                place=place,
+                key=key,
+                rate=self.settings["learning_rate"],
+                done=done_tokens / self.n_all_tokens,
+                span=n_tokens / self.n_all_tokens,
+            )
 
-                    if part == n_parts - 1:
-                        source.used(segment)
-                    done_tokens += n_here
-                    self.trained_tokens += n_here
+            if launch.part == launch.n_parts - 1:
+                self.source.used(launch.segment)
+            done_tokens += n_tokens
+            self.trained_tokens += n_tokens
+            self.in_flight.append(self._take_totals(done_tokens))
 
-                    totals = torch.cat([trainer.counts.double(), trainer.loss])
-                    trainer.counts.zero_()
-                    trainer.loss.zero_()
-                    event = torch.cuda.Event()
-                    event.record()
-                    in_flight.append((event, totals, done_tokens))
+            # The next segment is copied while the GPU works on this one.
+            is_last = number + 1 == len(plan)
+            if not is_last and plan[number + 1].segment != launch.segment:
+                self.source.prepare(plan[number + 1].segment)
+            self._wait(2, progress)
 
-                    if number + 1 < len(plan) and plan[number + 1][0] != segment:
-                        source.prepare(plan[number + 1][0])
-                    self._wait(in_flight, 2, epoch_totals, progress)
+            if self.saved and time.monotonic() - self.last_saved > self.checkpoint_seconds:
+                self._wait(0, progress)
+                self._save(epoch, number + 1)
 
-                    if self.saved and time.monotonic() - last_saved > self.every:
-                        self._wait(in_flight, 0, epoch_totals, progress)
-                        self._save(epoch, number + 1, epoch_totals)
-                        last_saved = time.monotonic()
+        self._wait(0, progress)
 
-                self._wait(in_flight, 0, epoch_totals, progress)
-                self.losses.append(float(epoch_totals[2] / max(1.0, epoch_totals[1])))
-                self.n_kept += int(epoch_totals[0])
-                self.n_pairs += int(epoch_totals[1])
+    def _draw_order(self, n_chunks: int, seed: int) -> Any:
+        """A random order of the chunks of a segment, on the device."""
+        device = self.trainer.device
+        generator = torch.Generator(device=device)
+        generator.manual_seed(seed & ((1 << 63) - 1))
+        return torch.randperm(n_chunks, generator=generator, device=device, dtype=torch.int32)
 
-                log.info(
-                    "epoch %d: loss %.4f, %.1f M words/s",
-                    epoch + 1,
-                    self.losses[-1],
-                    self.trained_tokens / (time.monotonic() - started) / 1e6,
-                )
+    def _take_totals(self, done_tokens: float) -> _InFlight:
+        """The totals of the launch that was queued last; those of the next one begin at 0."""
+        trainer = self.trainer
+        totals = torch.cat([trainer.counts.double(), trainer.loss])
+        trainer.counts.zero_()
+        trainer.loss.zero_()
 
-                epoch_totals[:] = 0
-                if self.saved and epoch + 1 < settings["n_epochs"]:
-                    self._save(epoch + 1, 0, epoch_totals)
-                    last_saved = time.monotonic()
+        event = torch.cuda.Event()
+        event.record()
+        return _InFlight(event, totals, done_tokens)
 
-        torch.cuda.synchronize(device)
-        self.seconds = time.monotonic() - started
-
-    def _wait(self, in_flight, most, so_far, progress):
-        """Wait until at most `most` launches are under way, their totals added up in place."""
-        while len(in_flight) > most:
-            event, totals, done_tokens = in_flight.popleft()
-            event.synchronize()
-            totals = totals.cpu().numpy()
+    def _wait(self, max_in_flight: int, progress: Any) -> None:
+        """Wait until few launches are under way, and add the totals of the others up."""
+        while len(self.in_flight) > max_in_flight:
+            launch = self.in_flight.popleft()
+            launch.event.synchronize()
+            totals = launch.totals.cpu().numpy()
 
             if not np.isfinite(totals[2]):
                 raise ValueError(
-                    f"The loss must be finite. Got {totals[2]} instead after {done_tokens:,.0f} "
-                    "words. Lower learning_rate."
+                    f"The loss must be finite. Got {totals[2]} instead after "
+                    f"{launch.done_tokens:,.0f} words. Lower learning_rate."
                 )
 
-            so_far += totals
-            progress.update(int(done_tokens), note=f"loss {so_far[2] / max(1.0, so_far[1]):.4f}")
+            self.epoch_totals += totals
+            progress.update(int(launch.done_tokens), note=f"loss {self._mean_loss():.4f}")
 
-    def _save(self, epoch, launch, epoch_totals):
-        state = {"epoch": epoch, "launch": launch, "totals": [float(x) for x in epoch_totals]}
-        self.saved.save({**state, "losses": self.losses}, self.trainer.tables())
+    def _mean_loss(self) -> float:
+        """Mean loss of a pair in this epoch."""
+        _, n_pairs, loss = self.epoch_totals
+        return float(loss / max(1.0, n_pairs))
+
+    def _finish_epoch(self, epoch: int) -> None:
+        """Record and log the totals of an epoch; those of the next one begin at 0."""
+        self.losses.append(self._mean_loss())
+        self.n_kept += int(self.epoch_totals[0])
+        self.n_pairs += int(self.epoch_totals[1])
+        self.epoch_totals[:] = 0
+
+        tokens_per_second = self.trained_tokens / (time.monotonic() - self.started)
+        log.info(
+            "epoch %d: loss %.4f, %.1f M words/s",
+            epoch + 1,
+            self.losses[-1],
+            tokens_per_second / 1e6,
+        )
+
+    def _save(self, epoch: int, launch: int) -> None:
+        """Write a checkpoint from which the training continues at a launch of an epoch."""
+        assert self.saved is not None
+        state = {
+            "epoch": epoch,
+            "launch": launch,
+            "totals": self.epoch_totals.tolist(),
+            "losses": self.losses,
+        }
+        self.saved.save(state, self.trainer.tables())
+        self.last_saved = time.monotonic()
 
     def summary(self) -> dict:
+        """The measurements that `report` receives."""
         return {
             "seconds": self.seconds,
             "tokens_per_second": self.trained_tokens / max(self.seconds, 1e-9),
@@ -680,32 +811,41 @@ class Checkpoint:
     """An unfinished run in a folder: settings, how far it is, and both matrices."""
 
     def __init__(self, folder: str | os.PathLike, settings: dict):
-        self.folder, self.settings = Path(folder), settings
+        self.folder = Path(folder)
+        self.settings = settings
 
     def load(self) -> Any:
+        """(state, (input vectors, output vectors)); None if there is no checkpoint."""
         path = self.folder / "state.json"
         if not path.exists():
             return None
 
         content = json.loads(path.read_text())
-        if content["settings"] != self.settings:
-            theirs, ours = content["settings"], self.settings
-            changed = sorted(key for key in theirs | ours if theirs.get(key) != ours.get(key))
-            raise ValueError(
-                f"The checkpoint in {self.folder} must belong to this run. Got one with other "
-                f"{', '.join(changed)} instead. Use another folder, or remove it to start anew."
-            )
+        self._check_settings(content["settings"])
+        input_vectors = np.load(self.folder / "input.npy")
+        output_vectors = np.load(self.folder / "output.npy")
+        return content["state"], (input_vectors, output_vectors)
 
-        tables = tuple(np.load(self.folder / f"{name}.npy") for name in ("input", "output"))
-        return content["state"], tables
+    def _check_settings(self, stored: dict) -> None:
+        if stored == self.settings:
+            return
+
+        names = stored | self.settings
+        changed = sorted(name for name in names if stored.get(name) != self.settings.get(name))
+        raise ValueError(
+            f"The checkpoint in {self.folder} must belong to this run. Got one with other "
+            f"{', '.join(changed)} instead. Use another folder, or remove it to start anew."
+        )
 
     def save(self, state: dict, tables: Any) -> None:
+        """Replace the checkpoint; the one before stays valid until this one is complete."""
+        input_vectors, output_vectors = tables
+        content = json.dumps({"settings": self.settings, "state": state}, indent=1)
         with replacing_folder(self.folder) as folder:
-            for name, table in zip(("input", "output"), tables):
-                np.save(folder / f"{name}.npy", table)
-            (folder / "state.json").write_text(
-                json.dumps({"settings": self.settings, "state": state}, indent=1)
-            )
+            np.save(folder / "input.npy", input_vectors)
+            np.save(folder / "output.npy", output_vectors)
+            (folder / "state.json").write_text(content)
 
     def remove(self) -> None:
+        """Delete the checkpoint, if there is one."""
         shutil.rmtree(self.folder, ignore_errors=True)
