@@ -14,8 +14,9 @@ which is w-PB-L2 with the teacher's vectors as targets. The second refines that 
 over batches of texts r: the directions and, above all, which texts are near each other.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -31,6 +32,7 @@ START_SCALE = 5.0
 
 _BLOCK_TEXTS = 16_384  # texts of one matrix product
 _WARM_UP_STEPS = 100  # in which the step size rises
+_MIN_LENGTH = 1e-6  # by which shorter sums of word vectors are divided
 
 
 @dataclass(frozen=True)
@@ -62,26 +64,32 @@ class WordGroups(NamedTuple):
     def of(cls, encoded: Encoded) -> "WordGroups":
         """Group the tokens of texts by word."""
         order = np.argsort(encoded.ids, kind="stable")
-        of_token = np.arange(encoded.n_sentences, dtype=np.int32)
-        sentence = np.repeat(of_token, np.diff(encoded.offsets))
+        sentences = np.arange(encoded.n_sentences, dtype=np.int32)
+        sentence_of_token = np.repeat(sentences, np.diff(encoded.offsets))
         words, starts = np.unique(encoded.ids[order], return_index=True)
-        return cls(words, sentence[order], np.append(starts, encoded.ids.size))
+        return cls(
+            words=words,
+            sentences=sentence_of_token[order],
+            starts=np.append(starts, encoded.ids.size),
+        )
 
     def sums(self, gradients: np.ndarray) -> np.ndarray:
         """For each word, the sum of its texts' rows; on all cores, the same for any number."""
         out = np.empty((self.words.size, gradients.shape[1]), dtype=gradients.dtype)
-        # Equal numbers of tokens per thread, not of words.
-        cuts = np.searchsorted(self.starts, np.linspace(0, self.starts[-1], n_cores() + 1)[1:-1])
-        bounds = np.unique([0, *cuts.tolist(), self.words.size])
-
         ones = np.ones(self.words.size, gradients.dtype)
 
-        def work(part):
-            a, b = part
-            starts = self.starts[a : b + 1]
-            pool_rows(self.sentences, starts, gradients, None, ones[a:b], out[a:b])
+        # Equal numbers of tokens per thread, not of words.
+        token_bounds = np.linspace(0, self.starts[-1], n_cores() + 1)
+        cuts = np.searchsorted(self.starts, token_bounds[1:-1])
+        word_bounds = np.unique([0, *cuts.tolist(), self.words.size]).tolist()
 
-        list(in_order(work, zip(bounds[:-1].tolist(), bounds[1:].tolist()), None))
+        def sum_part(part: tuple[int, int]) -> None:
+            first, last = part
+            starts = self.starts[first : last + 1]
+            words = slice(first, last)
+            pool_rows(self.sentences, starts, gradients, None, ones[words], out[words])
+
+        list(in_order(sum_part, pairwise(word_bounds), None))
         return out
 
 
@@ -91,15 +99,64 @@ def sums(encoded: Encoded, table: np.ndarray, scale: np.ndarray | None = None) -
     if scale is None:
         scale = np.ones(encoded.n_sentences)
     scale = scale.astype(table.dtype)
-    size = -(-encoded.n_sentences // n_cores()) or 1
+    n_part = -(-encoded.n_sentences // n_cores()) or 1  # texts of a thread
 
-    def work(start):
-        part = slice(start, start + size)
-        bounds = encoded.offsets[start : start + size + 1]
-        pool_rows(encoded.ids, bounds, table, None, scale[part], out[part])
+    def sum_part(start: int) -> None:
+        part = slice(start, start + n_part)
+        offsets = encoded.offsets[start : start + n_part + 1]
+        pool_rows(encoded.ids, offsets, table, None, scale[part], out[part])
 
-    list(in_order(work, range(0, encoded.n_sentences, size), None))
+    list(in_order(sum_part, range(0, encoded.n_sentences, n_part), None))
     return out
+
+
+class _LeastSquares:
+    """The matrix A of the least-squares problem, in blocks of texts.
+
+    A[s, w] = count of w in s / sqrt(n_s)
+    """
+
+    def __init__(self, encoded: Encoded, prior: np.ndarray):
+        n_texts = encoded.n_sentences
+        starts = range(0, n_texts, _BLOCK_TEXTS)
+        self.shape = prior.shape  # (n_words, n_dims) of the table
+        self.dtype = prior.dtype
+        self.scale = 1.0 / np.sqrt(np.maximum(np.diff(encoded.offsets), 1))  # (n_texts,)
+        self.parts = [slice(start, start + _BLOCK_TEXTS) for start in starts]
+        self.texts = []
+        for start in starts:
+            rows = np.arange(start, min(start + _BLOCK_TEXTS, n_texts))
+            self.texts.append(encoded.take(rows))
+        self.groups = [WordGroups.of(texts) for texts in self.texts]
+
+    def blocks(self) -> Iterator[tuple[slice, Encoded]]:
+        """Rows and texts of each block."""
+        return zip(self.parts, self.texts)
+
+    def times(self, E: np.ndarray, part: slice, texts: Encoded) -> np.ndarray:
+        """A E for the texts of a block, (n_block, n_dims)."""
+        return sums(texts, E, self.scale[part])
+
+    def transposed_times(self, rows_of: Callable[[slice, Encoded], np.ndarray]) -> np.ndarray:
+        """A' Y, (n_words, n_dims), where rows_of(part, texts) are the rows of Y for a block."""
+        total = np.zeros(self.shape, self.dtype)
+        for part, texts, groups in zip(self.parts, self.texts, self.groups):
+            scaled = rows_of(part, texts) * self.scale[part, None]
+            total[groups.words] += groups.sums(np.ascontiguousarray(scaled, dtype=self.dtype))
+        return total
+
+    def normal_times(self, E: np.ndarray) -> np.ndarray:
+        """A' A E, (n_words, n_dims)."""
+        return self.transposed_times(lambda part, texts: self.times(E, part, texts))
+
+    def normal_diagonal(self, ridge: float) -> np.ndarray:
+        """The diagonal of A' A + ridge, (n_words,)."""
+        n_words = self.shape[0]
+        diagonal = np.full(n_words, ridge)
+        for part, texts in self.blocks():
+            squares = np.repeat(self.scale[part] ** 2, np.diff(texts.offsets))
+            diagonal += np.bincount(texts.ids, squares, minlength=n_words)
+        return diagonal
 
 
 def fit_table(
@@ -110,51 +167,43 @@ def fit_table(
     `targets` are the teacher's vectors of texts with in-vocabulary words, `prior` the means of
     the prior, (n_words, n_dims). The variances, (n_words,), are from the diagonal of the precision.
     """
-    n, ridge = encoded.n_sentences, prior.dtype.type(options.ridge)
-    scale = 1.0 / np.sqrt(np.maximum(np.diff(encoded.offsets), 1))
-    starts = range(0, n, _BLOCK_TEXTS)
-    blocks = [encoded.take(np.arange(a, min(a + _BLOCK_TEXTS, n))) for a in starts]
-    groups = [WordGroups.of(block) for block in blocks]
-
-    def transposed(of_block):
-        """A.T times what `of_block` gives for each block of texts."""
-        total = np.zeros_like(prior)
-        for start, block, group in zip(starts, blocks, groups):
-            part = slice(start, start + _BLOCK_TEXTS)
-            rows = of_block(part, block) * scale[part, None]
-            total[group.words] += group.sums(np.ascontiguousarray(rows, dtype=prior.dtype))
-        return total
-
-    def product(E):
-        return transposed(lambda part, block: sums(block, E, scale[part])) + ridge * E
-
-    precision = np.full(len(prior), float(ridge))
-    for start, block in zip(starts, blocks):
-        weights = np.repeat(scale[start : start + _BLOCK_TEXTS] ** 2, np.diff(block.offsets))
-        precision += np.bincount(block.ids, weights, minlength=len(prior))
+    ridge = prior.dtype.type(options.ridge)
+    tiny = np.finfo(prior.dtype).tiny
+    problem = _LeastSquares(encoded, prior)
+    precision = problem.normal_diagonal(float(ridge))
     inverse = (1.0 / precision)[:, None].astype(prior.dtype)
-    means = prior.copy()
+
+    def unit_targets(part: slice, texts: Encoded | None = None) -> np.ndarray:
+        return unit_rows(np.asarray(targets[part], prior.dtype))
+
+    def product(E: np.ndarray) -> np.ndarray:  # (A' A + ridge) E
+        return problem.normal_times(E) + ridge * E
+
     # Conjugate gradients, preconditioned by the diagonal: one system per dimension, all at once.
-    residual = transposed(lambda part, block: unit_rows(np.asarray(targets[part], prior.dtype)))
+    means = prior.copy()
+    residual = problem.transposed_times(unit_targets)
     residual += ridge * prior - product(means)
     direction = inverse * residual
     norm = np.einsum("ij,ij->j", residual, direction)
-    tiny = np.finfo(prior.dtype).tiny
     for _ in range(options.n_iterations):
         image = product(direction)
-        step = norm / np.maximum(np.einsum("ij,ij->j", direction, image), tiny)
+        curvature = np.einsum("ij,ij->j", direction, image)
+        step = norm / np.maximum(curvature, tiny)
         means += step * direction
         residual -= step * image
-        previous_norm, conditioned = norm, inverse * residual
+
+        conditioned = inverse * residual
+        previous_norm = norm
         norm = np.einsum("ij,ij->j", residual, conditioned)
         direction = conditioned + norm / np.maximum(previous_norm, tiny) * direction
+
+    # The loss at the means estimates the variance of the noise.
     error = 0.0
-    for start, block in zip(starts, blocks):
-        part = slice(start, start + _BLOCK_TEXTS)
-        t = unit_rows(np.asarray(targets[part], prior.dtype))
-        misfit = sums(block, means, scale[part]) - t
+    for part, texts in problem.blocks():
+        misfit = problem.times(means, part, texts) - unit_targets(part)
         error += float(np.einsum("ij,ij->", misfit, misfit, dtype=float))
-    return means, error / (n * prior.shape[1]) / precision
+    noise_variance = error / (encoded.n_sentences * prior.shape[1])
+    return means, noise_variance / precision
 
 
 def batch_loss(
@@ -168,18 +217,28 @@ def batch_loss(
     """
     n = len(x)
     b = x.dtype.type(inverse_temperature)
-    lengths = np.maximum(np.linalg.norm(x, axis=1, keepdims=True), x.dtype.type(1e-6))
+    lengths = np.linalg.norm(x, axis=1, keepdims=True)
+    lengths = np.maximum(lengths, x.dtype.type(_MIN_LENGTH))
     y = x / lengths
+
+    # Directions: 1 - cos.
     loss = 1.0 - float(np.einsum("ij,ij->", y, t)) / n
-    gradient = -t / n
+    gradient = -t / n  # in y
+
+    # Neighbourhoods: with two texts there is one r, and nothing to compare.
     if n > 2:
-        p, q = _log_softmax(b * (y @ y.T)), _log_softmax(b * (t @ t.T))
-        expected = np.exp(q)
-        loss += float(np.einsum("ij,ij->", expected, q - p)) / n
-        np.exp(p, out=p)
-        p -= expected
+        log_p = _log_softmax(b * (y @ y.T))
+        log_q = _log_softmax(b * (t @ t.T))
+        q = np.exp(log_q)
+        loss += float(np.einsum("ij,ij->", q, log_q - log_p)) / n
+
+        p = np.exp(log_p, out=log_p)
+        p -= q
         gradient += (b / n) * ((p + p.T) @ y)
-    return loss, (gradient - np.einsum("ij,ij->i", gradient, y)[:, None] * y) / lengths
+
+    # y has length 1: a change along it is none.
+    along = np.einsum("ij,ij->i", gradient, y)
+    return loss, (gradient - along[:, None] * y) / lengths
 
 
 def _log_softmax(scores: np.ndarray) -> np.ndarray:
@@ -197,8 +256,12 @@ class Refinement:
     """
 
     def __init__(self, table: np.ndarray, n_texts: int, options: SolverOptions):
-        self.table, self.options, self.n_texts, self.epoch = table, options, n_texts, 0
-        self.first, self.second = np.zeros_like(table), np.zeros_like(table)
+        self.table = table
+        self.options = options
+        self.n_texts = n_texts
+        self.epoch = 0
+        self.first = np.zeros_like(table)  # moments of the gradient
+        self.second = np.zeros_like(table)
 
     @property
     def n_batches(self) -> int:
@@ -221,16 +284,20 @@ class Refinement:
     ) -> float:
         """One pass over the texts; returns the mean loss."""
         total = 0.0
-        for number, rows in enumerate(self.batches(), self.epoch * self.n_batches):
+        first_step = self.epoch * self.n_batches
+        for step, rows in enumerate(self.batches(), first_step):
             batch = encoded.take(rows)
+            x = sums(batch, self.table)
             t = unit_rows(np.asarray(targets[rows], dtype=np.float32))
-            loss, gradient = batch_loss(
-                sums(batch, self.table), t, self.options.inverse_temperature
-            )
+            loss, gradient = batch_loss(x, t, self.options.inverse_temperature)
+
             groups = WordGroups.of(batch)
-            rates = (self.rate(number), 1 - 0.9 ** (number + 1), 1 - 0.999 ** (number + 1))
-            of_words = groups.sums(gradient)
-            adam_step(groups.words, of_words, self.table, self.first, self.second, rates)
+            word_gradients = groups.sums(gradient)
+            bias_1 = 1 - 0.9 ** (step + 1)
+            bias_2 = 1 - 0.999 ** (step + 1)
+            rates = (self.rate(step), bias_1, bias_2)
+            adam_step(groups.words, word_gradients, self.table, self.first, self.second, rates)
+
             total += loss * len(rows)
             advance(len(rows))
         self.epoch += 1

@@ -1,6 +1,11 @@
 """L-BFGS for many problems side by side, each with its own step.
 
-A problem is a row. All rows still worked on are evaluated together; what is solved leaves.
+A problem has a few hundred unknowns, and there are thousands of them: solved one by one, most of
+the time would be the interpreter's. So a problem is a row, all rows that are not yet solved are
+evaluated together by matrix products, and a row leaves as soon as it is solved.
+
+Values of the objective are optional. Where it is convex, the slopes at both ends of a step say
+whether it fell, and a solver that samples its gradients has no values as precise as these.
 """
 
 from collections.abc import Callable
@@ -60,6 +65,7 @@ def minimise(
         norm=value.copy(),
         converged=np.zeros(n, dtype=bool),
     )
+
     rows = np.arange(n)  # still worked on; the arrays below have one row for each
     x = start  # best point
     trial = start  # next point to evaluate
@@ -72,29 +78,32 @@ def minimise(
         g_trial, value_trial = evaluate(rows, trial)
         minima.n_iter[rows] += 1
 
+        # Which rows keep their step?
         step = trial - x
         slope_before = _dot(g, step)
         slope_after = _dot(g_trial, step)
         if is_first:
             is_accepted = np.ones(rows.size, dtype=bool)
         elif value_trial is not None:
-            is_accepted = value_trial <= value + 1e-13 * np.abs(value) + 1e-300 + noise
+            rounding = 1e-13 * np.abs(value) + 1e-300
+            is_accepted = value_trial <= value + rounding + noise
         else:
             # Convex: F(new) <= F(old) + after; to third order F(new) - F(old) = (before + after)/2.
             falls_enough = slope_before + slope_after <= _MIN_DECREASE * slope_before
             is_accepted = (slope_after <= 0) | falls_enough
 
         if not is_first:
-            pairs = [*pairs[1 - memory :], _new_pair(step, g_trial - g, is_accepted)]
+            newest = _new_pair(step, g_trial - g, is_accepted)
+            pairs = [*pairs[1 - memory :], newest]
 
         # A rejected step is cut, without values to where the secant of the slopes vanishes.
         cut = np.full_like(slope_before, 0.5)
         if value_trial is None:
-            with np.errstate(invalid="ignore", divide="ignore"):
-                cut = slope_before / (slope_before - np.nan_to_num(slope_after, nan=np.inf))
-            cut = np.clip(np.nan_to_num(cut, nan=_MIN_CUT), _MIN_CUT, _MAX_CUT)
-        shorter = x[~is_accepted] + cut[~is_accepted, None] * step[~is_accepted]
+            cut = _secant_cut(slope_before, slope_after)
+        is_rejected = ~is_accepted
+        shorter = x[is_rejected] + cut[is_rejected, None] * step[is_rejected]
 
+        # The others move on.
         x = _where_rows(is_accepted, trial, x)
         g = _where_rows(is_accepted, g_trial, g)
         if value_trial is not None:
@@ -102,6 +111,7 @@ def minimise(
         largest_entries = np.abs(g[is_accepted]).max(axis=1, initial=0.0)
         minima.norm[rows[is_accepted]] = largest_entries
 
+        # The next direction of every row.
         used_pairs = [pair for pair in pairs if pair[2].any()]
         direction = -two_loop(g, used_pairs, partial(precondition, rows))
         is_uphill = ~(_dot(direction, g) <= 0)
@@ -113,13 +123,15 @@ def minimise(
         if limit is not None:
             limit(direction)
         trial = x + direction
-        trial[~is_accepted] = shorter
+        trial[is_rejected] = shorter
 
+        # Solved rows leave, and those that no direction leads down from.
         solved = is_accepted & is_solved(rows, x, g, direction)
         minima.converged[rows[solved]] = True
         if last_step:
             x = _where_rows(solved, trial, x)
-        is_active = ~solved & ~(is_uphill & is_accepted)
+        is_stuck = is_uphill & is_accepted
+        is_active = ~solved & ~is_stuck
         if not is_active.all():
             minima.x[rows] = x
             rows = rows[is_active]
@@ -142,7 +154,16 @@ def _new_pair(step: np.ndarray, change: np.ndarray, is_accepted: np.ndarray) -> 
     return step, change, r
 
 
-def _dot(a, b):
+def _secant_cut(slope_before: np.ndarray, slope_after: np.ndarray) -> np.ndarray:
+    """Fraction of a step at which a line through the slopes at its ends is 0, within limits."""
+    slope_after = np.nan_to_num(slope_after, nan=np.inf)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        cut = slope_before / (slope_before - slope_after)
+    return np.clip(np.nan_to_num(cut, nan=_MIN_CUT), _MIN_CUT, _MAX_CUT)
+
+
+def _dot(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Products row by row."""
     return np.einsum("ij,ij->i", a, b)
 
 
@@ -168,19 +189,31 @@ def minimise_all(
     at most tol; without a bound, when the next step is that small, which is then taken.
     """
 
-    def is_solved(rows, x, g, direction):
+    def evaluate_subset(rows: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+        return evaluate(subset[rows], x)
+
+    def precondition_subset(rows: np.ndarray, q: np.ndarray) -> np.ndarray:
+        return precondition(subset[rows], q)
+
+    def is_solved(
+        rows: np.ndarray, x: np.ndarray, g: np.ndarray, direction: np.ndarray
+    ) -> np.ndarray:
         if bound is not None:
             return bound(subset[rows], x, g) <= tol
-        length = np.linalg.norm(direction[:, :-1], axis=1)
-        displacement = np.linalg.norm(x[:, :-1] + direction[:, :-1], axis=1)
-        return (length <= tol * displacement) & (np.abs(direction[:, -1]) <= tol)
 
-    def limit_rho(direction):
+        step = direction[:, :-1]  # in mu
+        length = np.linalg.norm(step, axis=1)
+        displacement = np.linalg.norm(x[:, :-1] + step, axis=1)
+        is_mu_solved = length <= tol * displacement
+        is_rho_solved = np.abs(direction[:, -1]) <= tol
+        return is_mu_solved & is_rho_solved
+
+    def limit_rho(direction: np.ndarray) -> None:
         direction[:, -1] = direction[:, -1].clip(-1.0, 1.0)
 
     return minimise(
-        lambda rows, x: evaluate(subset[rows], x),
-        lambda rows, q: precondition(subset[rows], q),
+        evaluate_subset,
+        precondition_subset,
         start[subset],
         is_solved,
         max_iter=max_iter,

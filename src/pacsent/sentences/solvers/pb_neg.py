@@ -10,7 +10,11 @@ A sentence S has n tokens; `A_hat` is the matrix in the loss, `B_hat` the matrix
 with kappa = n/(var_P lam), c = d/(2 lam), precision = n/var_P. It is strictly convex in (mu, rho).
 
 `ExactObjective` is this function: all negatives, in double precision. `solve` minimises it and is
-the reference. `pb_neg_sampled` has the solver that is used by default, up to 60 times as fast.
+the reference. Strong convexity in mu also says when to stop: it bounds the distance to the optimum
+by the length of the gradient (`SentenceProblems.error_bound`), so that `tol` is an error of the
+result, not the size of a step.
+
+`pb_neg_sampled` has the solver that is used by default, up to 60 times as fast.
 """
 
 from collections.abc import Callable
@@ -62,7 +66,8 @@ class Noise:
         """(eigenvalues, eigenvectors) of a typical Hessian of the data term, and its trace."""
         s = expit(self.A @ self.centre)
         weight = self.kp * s * (1.0 - s) + OWN_WORD_SLOPE * self.frequency
-        H = (self.A * weight[:, None].astype(self.A.dtype)).T @ self.A
+        weighted = self.A * weight[:, None].astype(self.A.dtype)
+        H = weighted.T @ self.A
         values, vectors = np.linalg.eigh(H.astype(float))
         return np.maximum(values, 0.0), vectors, float(weight @ self.nu)
 
@@ -167,7 +172,8 @@ class SentenceProblems:
         grad[:, :-1] = grad_h + kappa[:, None].astype(x.dtype) * displacement
         grad[:, -1] = 0.5 * np.exp(rho) * trace + c * (variance_ratio - 1.0)
         if value is not None:
-            value = value + 0.5 * kappa * np.einsum("sd,sd->s", displacement, displacement)
+            squared_length = np.einsum("sd,sd->s", displacement, displacement)
+            value = value + 0.5 * kappa * squared_length
             value = value + c * (variance_ratio - rho)
         return grad, value
 
@@ -188,7 +194,8 @@ class SentenceProblems:
         displacement = _row_norms(x[:, :-1])
         gradient_norm = _row_norms(grad[:, :-1])
         last_digit = np.spacing(np.abs(rho)) * c
-        slope = np.maximum(np.abs(grad[:, -1].astype(float)) - last_digit, 0.0)
+        grad_rho = np.abs(grad[:, -1].astype(float))
+        slope = np.maximum(grad_rho - last_digit, 0.0)
 
         distance = (gradient_norm + self.rounding) / kappa
         distance = distance + slope / np.sqrt(2.0 * curvature * kappa)
@@ -222,7 +229,7 @@ class SentenceProblems:
         excess = (1.0 / (kappa + eigenvalues)).astype(self.dtype) - common
         curvature = self.c.astype(self.dtype)  # in rho
 
-        def apply(rows, q):
+        def apply(rows: np.ndarray, q: np.ndarray) -> np.ndarray:
             out = np.empty_like(q)
             out[:, :-1] = ((q[:, :-1] @ U) * excess[rows]) @ U.T
             out[:, :-1] += common[rows] * q[:, :-1]
@@ -271,14 +278,17 @@ def expected_loss(
     for start in range(0, len(mu), step):
         part = slice(start, start + step)
         scores = mu[part] @ rows[noise].T  # (n_rows, n_noise)
-        f, _, _ = gaussian_logistic(scores, var_Q[part, None] * nu[noise])
+        variances = var_Q[part, None] * nu[noise]
+        f, _, _ = gaussian_logistic(scores, variances)
         losses[part] = f @ kp
 
     for start in range(0, own.size, _MAX_GATHERED_ROWS):
         part = slice(start, start + _MAX_GATHERED_ROWS)
+        own_part = own[part]
         place = sentence[part]
-        scores = np.einsum("td,td->t", rows[own[part]], mu[place])
-        f, _, _ = gaussian_logistic(-scores, var_Q[place] * nu[own[part]])
+        scores = np.einsum("td,td->t", rows[own_part], mu[place])
+        variances = var_Q[place] * nu[own_part]
+        f, _, _ = gaussian_logistic(-scores, variances)
         fractions = counts.data[part] / n_tokens[place]
         losses += np.bincount(place, fractions * f, len(mu))
     return losses
@@ -299,16 +309,20 @@ class ExactObjective:
         """Gradients in (mu, rho) and values of these sentences at x."""
         mu = self.sentences.m[rows] + x[:, :-1]
         var_Q = np.exp(x[:, -1])
+
         grad, value, trace = self._own_words(rows, mu, var_Q)
         self._add_negatives(mu, var_Q, grad, value, trace)
         return self.sentences.add_penalty(rows, x, grad, value, trace)
 
-    def _own_words(self, rows, mu, var_Q):
+    def _own_words(
+        self, rows: np.ndarray, mu: np.ndarray, var_Q: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Gradient in mu, value, and trace of the Hessian in mu: of the sentences' own words."""
         A = self.sentences.A
         own = self.fractions[rows]
         words = own.indices
         row = np.repeat(np.arange(len(rows)), np.diff(own.indptr))  # of each stored fraction
+
         scores = np.empty(words.size)
         for start in range(0, words.size, _MAX_GATHERED_ROWS):
             part = slice(start, start + _MAX_GATHERED_ROWS)
@@ -318,16 +332,26 @@ class ExactObjective:
         f, f1, f2 = gaussian_logistic(scores, var_Q[row] * nu)
         value = np.bincount(row, own.data * (f - scores), len(rows))
         trace = np.bincount(row, own.data * nu * f2, len(rows))
-        slopes = sparse.csr_matrix((own.data * (f1 - 1.0), words, own.indptr), own.shape)
+        slope_data = own.data * (f1 - 1.0)
+        slopes = sparse.csr_matrix((slope_data, words, own.indptr), own.shape)
         return slopes @ A, value, trace
 
-    def _add_negatives(self, mu, var_Q, grad, value, trace):
+    def _add_negatives(
+        self,
+        mu: np.ndarray,
+        var_Q: np.ndarray,
+        grad: np.ndarray,
+        value: np.ndarray,
+        trace: np.ndarray,
+    ) -> None:
         """Add the noise term, in place."""
         noise = self.noise
+
         for start in range(0, len(mu), self.n_rows):
             part = slice(start, start + self.n_rows)
             scores = mu[part] @ noise.A.T  # (n_rows, n_support)
-            f, f1, f2 = gaussian_logistic(scores, var_Q[part, None] * noise.nu)
+            variances = var_Q[part, None] * noise.nu
+            f, f1, f2 = gaussian_logistic(scores, variances)
             value[part] += f @ noise.kp
             grad[part] += (f1 * noise.kp) @ noise.A
             trace[part] += f2 @ (noise.kp * noise.nu)

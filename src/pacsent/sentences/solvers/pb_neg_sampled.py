@@ -135,11 +135,12 @@ def expand(noise: Noise, var_0: float) -> Expansion:
     _, f1, f2 = gaussian_logistic(a, var_0 * nu)
     f3, f4 = higher_derivatives(a, var_0 * nu)
 
-    def vector(weight):  # sum_u weight_u A_u
+    def vector(weight: np.ndarray) -> np.ndarray:  # sum_u weight_u A_u
         return weight.astype(np.float32) @ A
 
-    def matrix(weight):  # sum_u weight_u A_u A_u'
-        return (A * weight[:, None].astype(np.float32)).T @ A
+    def matrix(weight: np.ndarray) -> np.ndarray:  # sum_u weight_u A_u A_u'
+        weighted = A * weight[:, None].astype(np.float32)
+        return weighted.T @ A
 
     # First order, in mu and for the trace
     gradient = vector(kp * f1)
@@ -183,20 +184,27 @@ def expand(noise: Noise, var_0: float) -> Expansion:
     )
 
 
-def _cubic_form(A, projections, pairs, weight):
+def _cubic_form(
+    A: np.ndarray,
+    projections: np.ndarray,
+    pairs: tuple[np.ndarray, np.ndarray],
+    weight: np.ndarray,
+) -> np.ndarray:
     """sum_u weight_u P_ui P_uj A_u for each pair of directions, twice where i != j."""
     i, j = pairs
     third = np.zeros((i.size, A.shape[1]), np.float32)
+
     for start in range(0, len(A), _PAIR_BLOCK_WORDS):  # bounds the memory of the products
         words = slice(start, start + _PAIR_BLOCK_WORDS)
         along = projections[words]
-        products = (along * weight[words, None])[:, i] * along[:, j]  # (n_block, n_pairs)
+        weighted = along * weight[words, None]
+        products = weighted[:, i] * along[:, j]  # (n_block, n_pairs)
         third += products.T @ A[words]
     third[i != j] *= 2.0
     return third
 
 
-def _largest_cubic(A, weight):
+def _largest_cubic(A: np.ndarray, weight: np.ndarray) -> float:
     """Maximum over unit vectors v of sum_u |weight_u (A_u.v)^3|: how fast the Hessian can change.
 
     Climbed by power iteration from the two heaviest words.
@@ -258,9 +266,10 @@ class NoiseSample:
     def float64_noise(self, A_hat: np.ndarray) -> Noise:
         """The same noise in double precision, for sentences that need it."""
 
-        def make():
+        def make() -> Noise:
             A = A_hat[self.noise.words].astype(float)
-            return replace(self.noise, A=A, centre=self.noise.centre.astype(float))
+            centre = self.noise.centre.astype(float)
+            return replace(self.noise, A=A, centre=centre)
 
         return self._cached("double", make)
 
@@ -272,7 +281,7 @@ class NoiseSample:
         """The control variates of the sampled words, and their rows along the main directions."""
         expansion = self.expansion(level)
 
-        def make():
+        def make() -> tuple[np.ndarray, np.ndarray]:
             by_word = np.ascontiguousarray(expansion.by_word[:, self.chosen])
             return by_word, expansion.projections[self.chosen]
 
@@ -310,7 +319,8 @@ def inclusion_probabilities(importance: ArrayLike, size: int) -> np.ndarray:
     always = np.zeros(importance.size, dtype=bool)
     while True:
         other = np.where(always, 0.0, importance)
-        p = np.where(always, 1.0, (size - always.sum()) * other / other.sum())
+        scaled = (size - always.sum()) * other / other.sum()
+        p = np.where(always, 1.0, scaled)
         if np.all(p <= 1.0):
             return p
         always |= p > 1.0
@@ -351,8 +361,9 @@ def draw_sample(
         candidate = inclusion_probabilities(importance, int(size))
         with np.errstate(divide="ignore", invalid="ignore"):
             variance = np.where(candidate > 0, (1.0 - candidate) / candidate, 0.0)
-        relative = np.sqrt(squares @ variance.astype(np.float32)) / data_gradient
-        cost = size + n_words * np.mean(relative > error)
+        sampling_errors = np.sqrt(squares @ variance.astype(np.float32))  # (n_pilot,)
+        is_imprecise = sampling_errors / data_gradient > error
+        cost = size + n_words * np.mean(is_imprecise)
         if cost < lowest_cost:
             lowest_cost = cost
             p = candidate
@@ -363,7 +374,8 @@ def draw_sample(
     # taken if the sum of the probabilities passes a whole number there.
     order = np.argsort(noise.words)
     sums = np.cumsum(p[order]) + rng.random()
-    sums_before = np.concatenate([[sums[0] - p[order[0]]], sums[:-1]])
+    sum_before_first = sums[0] - p[order[0]]
+    sums_before = np.concatenate([[sum_before_first], sums[:-1]])
     is_chosen = np.floor(sums) > np.floor(sums_before)
     chosen = np.sort(order[is_chosen])
     return NoiseSample(noise, chosen, p[chosen])
@@ -414,7 +426,9 @@ class ControlVariateModel:
         self.remainder_trace = np.zeros(n_sentences)
         self.errors = np.zeros(n_sentences)  # squared sampling error of the remainder
 
-    def _coordinates(self, rows, x):
+    def _coordinates(
+        self, rows: np.ndarray, x: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """mu, var_Q, and the displacement of mu from the centre of the expansion."""
         mu = self.sentences.m[rows] + x[:, :-1]
         var_Q = np.exp(x[:, -1]).astype(np.float32)
@@ -445,7 +459,8 @@ class ControlVariateModel:
         expansion = self.expansion
         along = displacement @ expansion.directions  # (n_rows, n_directions)
         i, j = expansion.pairs
-        grad = (along[:, i] * along[:, j]) @ expansion.third
+        products = along[:, i] * along[:, j]  # (n_rows, n_pairs)
+        grad = products @ expansion.third
         var_change = var_Q - np.float32(expansion.var_0)
         grad += var_change[:, None] * (displacement @ expansion.hessian_by_var)
         return grad, along
