@@ -10,8 +10,9 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-from scipy.special import gammaln
+from scipy.special import betainc, betaincc, gammaln
 
+from pacsent.arrays import Numbers
 from pacsent.bounds.pac_bayes import binomial_tail_inverse
 
 # The largest number of texts that a message says are needed; more cannot be collected.
@@ -304,18 +305,52 @@ def rank_for_sets(n: int, error: float, delta: float) -> int | None:
     >>> rank_for_sets(100, 0.1, 0.05), rank_for_sets(20, 0.1, 0.05)
     (96, None)
     """
-    from scipy import stats  # here, because it takes a second to import
-
     if n < n_needed(error, delta):
         return None
 
     k = np.arange(1, n + 1)
-    is_enough = stats.beta.cdf(1.0 - error, k, n + 1 - k) <= delta  # (n,)
+    is_enough = betainc(k, n + 1 - k, 1.0 - error) <= delta  # (n,)
 
     # (1 - error)^n can be delta to the last digits: then rounding decides
     if not is_enough.any():
         return None
     return int(k[np.argmax(is_enough)])
+
+
+def binomial_cdf(k: Numbers, n: Numbers, p: Numbers) -> np.ndarray:
+    """P(Binomial(n, p) <= k), by the regularised incomplete beta function.
+
+        I_{1-p}(n - k, k + 1);   0 for k < 0, 1 for k >= n
+
+    `scipy.stats`, which takes a second to import, has the same function. It rounds 1 - p first, so
+    that its last digits are wrong; those of this one are right (tests/bounds/test_binomial.py).
+
+    Parameters
+    ----------
+    k, n : int or array of int
+        Successes and trials, n >= 0.
+    p : float or array
+        Probability of a success, in [0, 1].
+
+    Returns
+    -------
+    array
+        Of the shape to which the arguments broadcast.
+
+    Examples
+    --------
+    >>> binomial_cdf([-1, 0, 1, 2], 2, 0.5)
+    array([0.  , 0.25, 0.75, 1.  ])
+    """
+    k = np.asarray(k)
+    n = np.asarray(n)
+    is_between = (k >= 0) & (k < n)
+
+    # Outside of the range the parameters would not be positive: others take their place.
+    n_failures = np.where(is_between, n - k, 1)
+    n_successes = np.where(is_between, k + 1, 1)
+    between = betaincc(n_successes, n_failures, p)
+    return np.where(is_between, between, np.where(k < n, 0.0, 1.0))
 
 
 def passes(
@@ -353,10 +388,8 @@ def passes(
     >>> passes([40, 60, 60], [0, 2, 3], 0.1, 0.05, coin=1.0)
     array([ True, False, False])
     """
-    from scipy import stats  # here, because it takes a second to import
-
-    p = stats.binom.cdf(n_errors, n_accepted, error)
-    p_fewer = stats.binom.cdf(np.asarray(n_errors) - 1, n_accepted, error)
+    p = binomial_cdf(n_errors, n_accepted, error)
+    p_fewer = binomial_cdf(np.asarray(n_errors) - 1, n_accepted, error)
     is_rejected = (1.0 - coin) * p_fewer + coin * p <= delta
     return is_rejected & (p <= 2.0 * delta)
 
@@ -372,13 +405,18 @@ def chance_to_pass(
     >>> chance_to_pass([100, 100, 20], [0.01, 0.1, 0.01], 0.1, 0.05).round(3)
     array([0.997, 0.024, 0.   ])
     """
-    from scipy import stats  # here, because it takes a second to import
-
     n_accepted = np.asarray(n_accepted)
+    most = _most_passing_errors(n_accepted, error, delta)
+    return binomial_cdf(most, n_accepted, rate) * (n_accepted > 0)
 
-    # the smallest count whose p-value is at least delta; where it is larger, one error fewer passes
-    quantile = stats.binom.ppf(delta, n_accepted, error)
-    is_passing = stats.binom.cdf(quantile, n_accepted, error) <= delta
-    most = np.where(is_passing, quantile, quantile - 1)
 
-    return stats.binom.cdf(most, n_accepted, rate) * (n_accepted > 0)
+def _most_passing_errors(n: np.ndarray, error: float, delta: float) -> np.ndarray:
+    """max {k : P(Binomial(n, error) <= k) <= delta} by bisection; -1 where there is none."""
+    fewest = np.full(n.shape, -1)
+    too_many = n.copy()  # P(Binomial(n, error) <= n) = 1
+    while (too_many - fewest > 1).any():
+        middle = (fewest + too_many) // 2
+        is_passing = binomial_cdf(middle, n, error) <= delta
+        fewest = np.where(is_passing, middle, fewest)
+        too_many = np.where(is_passing, too_many, middle)
+    return fewest

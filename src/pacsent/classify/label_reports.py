@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import stats
 
 from pacsent.bounds.binomial import upper_limit
 from pacsent.bounds.checks import check_count, check_probability
@@ -155,6 +154,8 @@ class LearningCurve:
         With a fraction f of n labels held out, the classifier has (1 - f) n labels and its Clopper-
         Pearson bound f n.
         """
+        from scipy import stats  # here, because it takes a second to import
+
         n, candidates = self.n, []
         for fraction in _HOLDOUTS:
             n_held_out = max(1, round(fraction * n))

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import stats
+from scipy.special import betaincinv
 
 from pacsent.bounds.binomial import chance_to_pass, format_needed, n_needed, passes, rank_for_sets
 from pacsent.bounds.checks import check_probability
@@ -119,7 +119,7 @@ def plan(
     n_right = n_accepted - n_wrong
 
     # The rate of wrong answers is not known exactly: five values of its posterior are averaged.
-    rates = stats.beta.ppf(_RATE_QUANTILES[:, None], n_wrong + 0.5, n_right + 0.5)
+    rates = betaincinv(n_wrong + 0.5, n_right + 0.5, _RATE_QUANTILES[:, None])
     answered_fraction = n_accepted / confidence.size
     n_answered = np.rint(n * answered_fraction).astype(int)
     chances = chance_to_pass(n_answered, rates, error, delta)  # (5, n_thresholds)

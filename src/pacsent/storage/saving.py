@@ -1,7 +1,6 @@
 """`save`, `load` and `check` for everything that implements `Saveable`."""
 
 import glob
-import hashlib
 import json
 import os
 import time
@@ -16,6 +15,7 @@ import numpy as np
 
 import pacsent
 from pacsent import files, registry
+from pacsent.storage.array_digests import hash_arrays
 from pacsent.storage.checksums import file_record
 from pacsent.storage.model_folder import (
     CONFIG,
@@ -64,12 +64,9 @@ class State:
         config = dict(self.config)
         parameters = config.get("parameters", {})
         config["parameters"] = {k: v for k, v in parameters.items() if k not in _NO_EFFECT}
-        total = hashlib.sha256(json.dumps(config, sort_keys=True, default=repr).encode())
+        header = json.dumps(config, sort_keys=True, default=repr).encode()
 
-        for name, array in sorted(self.tensors.items()):
-            total.update(f"{name} {array.dtype} {array.shape}".encode())
-            total.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)  # no copy
-
+        digests_of_parts = []
         for name, part in sorted(self.parts.items()):
             if not hasattr(part, "digest"):
                 of_part = part.state().digest(with_word_vectors=with_word_vectors)
@@ -77,8 +74,8 @@ class State:
                 of_part = part.digest()
             else:
                 continue
-            total.update(f"{name} {of_part}".encode())
-        return total.hexdigest()
+            digests_of_parts.append(f"{name} {of_part}".encode())
+        return hash_arrays(header, self.tensors, b"".join(digests_of_parts))
 
 
 @runtime_checkable
