@@ -105,12 +105,22 @@ pages: $(DEV)  ## regenerate the pages that are made from result files
 	$(BIN)/python docs/make_items.py
 	$(BIN)/python docs/make_paper_figures.py
 	$(BIN)/python docs/make_growth_figure.py
+	$(BIN)/python docs/make_architecture.py
 	$(BIN)/python docs/make_numbers.py
 	$(BIN)/python docs/make_outputs.py
 
 $(DOCS): pyproject.toml | $(BIN)/python
 	$(PIP) -e '.[docs]'
 	@touch $@ $(USE)
+
+coverage: $(DEV) ## branch coverage of the fast tests, as a table and as a page in $(VENV)/coverage
+	$(PIP) 'pytest-cov>=6'
+	$(PYTEST) -m '$(FAST)' --cov=pacsent --cov-branch --cov-report=term:skip-covered \
+	  --cov-report=html:$(VENV)/coverage --cov-report=json:$(VENV)/coverage.json
+
+changelog: $(DEV) ## the next section of the changelog; with VERSION=0.2.0 it is written
+	$(PIP) 'towncrier>=24'
+	$(BIN)/towncrier build $(if $(VERSION),--yes --version $(VERSION),--draft --version next)
 
 docs: $(DOCS)  ## build the site (docs/_build/html), gallery included; a warning is an error
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html

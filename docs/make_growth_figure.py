@@ -55,19 +55,23 @@ def panel(left: float, top: float, task: str, rows: list[dict]) -> list[str]:
         x, y = place(n, SECONDS[0])
         parts.append(text(x, y + 16, label, size=10, fill=SOFT, anchor="middle"))
 
-    for program, found in groupby(rows, key=lambda row: row["program"]):
-        measured = list(found)
+    ours = [place(row["n"], row["seconds"]) for row in rows if row["program"] == "pacsent"]
+    label_y = ours[-1][1] - 4
+    for program, measured in groupby(rows, key=lambda row: row["program"]):
+        if program == "pacsent":
+            continue
         points = [place(row["n"], row["seconds"]) for row in measured]
         last_x, last_y = points[-1]
-        if program != "pacsent":
-            parts.append(dashed(points))
-            parts.append(text(last_x + 3, last_y + 4, program, size=10, fill=PAPER))
-            continue
-        path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
-        parts.append(f'<polyline points="{path}" fill="none" stroke="{OURS}" stroke-width="2.5"/>')
-        slope = measured[0]["slope"]
-        if slope is not None:
-            parts.append(text(last_x + 3, last_y - 4, f"{slope:.2f}", size=10, fill=INK))
+        parts.append(dashed(points))
+        parts.append(text(last_x + 3, last_y + 4, program, size=10, fill=PAPER))
+        if last_x == ours[-1][0] and abs(last_y + 4 - label_y) < 12:
+            label_y = last_y + 16  # below the name of the other program
+
+    path = " ".join(f"{x:.1f},{y:.1f}" for x, y in ours)
+    parts.append(f'<polyline points="{path}" fill="none" stroke="{OURS}" stroke-width="2.5"/>')
+    slope = rows[0]["slope"]
+    if slope is not None:
+        parts.append(text(ours[-1][0] + 3, label_y, f"{slope:.2f}", size=10, fill=INK))
     return parts
 
 

@@ -96,7 +96,10 @@ def test_every_command_and_option_has_help_and_is_in_the_reference(monkeypatch):
 
 @pytest.mark.parametrize(
     "name",
-    ["card", "numbers", "overview", "items", pytest.param("outputs", marks=pytest.mark.slow)],
+    [
+        *("card", "numbers", "overview", "items", "architecture", "growth_figure"),
+        pytest.param("outputs", marks=pytest.mark.slow),
+    ],
 )
 def test_a_generated_page_is_up_to_date(name):
     command = [sys.executable, ROOT / "docs" / f"make_{name}.py", "--check"]
