@@ -264,7 +264,7 @@ def test_a_program_of_the_gallery_runs(script, monkeypatch, tmp_path):
 NOTATION_MODULES = ("pacsent.sentences", "pacsent.certify", "pacsent.paper")
 FORMULAS = {"pac_bayes": "pacsent.bounds", "gaussians": "pacsent.sentences.solvers"}
 COMPUTED = re.compile(r"`(pacsent\.[\w.]+)`")
-CHECKED = re.compile(r"`(tests/test_\w+\.py)::(\w+)`")
+CHECKED = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
 
 
 def test_every_theorem_has_a_proof_a_function_and_tests_that_exist():
