@@ -411,8 +411,9 @@ def evaluate(
             "or a transformer instead of a name."
         )
 
-    candidate_lams = row.lams if lams is None else tuple(lams)
-    candidate_lams = candidate_lams or (None,)
+    candidate_lams: tuple = row.lams if lams is None else tuple(lams)
+    if not candidate_lams:
+        candidate_lams = (None,)
     prepared = Prepared(dataset, encoder, n_jobs=n_jobs)
     protocol = Protocol(candidate_lams, seeds, tuple(Cs), n_jobs)
 
@@ -482,7 +483,7 @@ def run_row(
     dataset = prepared.dataset
 
     # Seeds that share a split are solved together.
-    groups = [(seed,) for seed in seeds]
+    groups: list[tuple[int, ...]] = [(seed,) for seed in seeds]
     if dataset.has_fixed_split or protocol.one_split:
         groups = [tuple(seeds)]
 
@@ -508,14 +509,6 @@ def run_row(
             best_number = lams.index(scores[0].lam)
             details = _describe(source, search.features_of_lam[best_number])
 
-    lam_curve = []
-    if len(lams) > 1:
-        for lam, of_lam in zip(lams, best_accuracies):
-            mean = np.concatenate(of_lam).mean()
-            lam_curve.append({"lam": lam, "cv_accuracy": float(mean)})
-
-    # JSON has no number for infinity.
-    params = {name: "inf" if value == float("inf") else value for name, value in row.params.items()}
     accuracy = mean_and_sd([score.accuracy for score in scores])
     return Result(
         row=row.name,
