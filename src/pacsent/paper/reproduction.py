@@ -34,68 +34,101 @@ class Cell:
 
     @property
     def file(self) -> str:
-        folder = "" if self.kind in ("classification", "similarity") else f"{self.kind}/"
-        return f"{folder}{self.row}/{self.dataset}.json"
+        path = f"{self.row}/{self.dataset}.json"
+        if self.kind in ("classification", "similarity"):
+            return path
+        return f"{self.kind}/{path}"
 
 
 def _is_slow(row: Row) -> bool:
-    return "neg" in row.method or row.method.startswith(("PV-DBOW", "PB-01"))
+    has_slow_name = row.method.startswith(("PV-DBOW", "PB-01"))
+    return has_slow_name or "neg" in row.method
 
 
 def book_tasks() -> list[Cell]:
     """The results of a run on the passages that ship: the paper's rows, tf-idf, certificates."""
     rows = [name for name, row in ROWS.items() if row.in_paper or name == "tf-idf"]
-    cells = [Cell("classification", name, datasets.BOOKS) for name in rows]
-    return cells + [Cell("certificate", name, datasets.BOOKS) for name in _CERTIFIED]
+    scores = [Cell("classification", name, datasets.BOOKS) for name in rows]
+    certificates = [Cell("certificate", name, datasets.BOOKS) for name in _CERTIFIED]
+    return scores + certificates
 
 
 def tasks(only: Iterable[str] | None = None, every: list[Cell] | None = None) -> list[Cell]:
     """All results of a full run, in order; `only` keeps the named rows, datasets or kinds."""
-    return _select(_all_tasks() if every is None else every, only)
+    if every is None:
+        every = _all_tasks()
+    return _select(every, only)
 
 
 def _all_tasks() -> list[Cell]:
     quick_rows = [name for name, row in ROWS.items() if not _is_slow(row)]
     slow_rows = [name for name, row in ROWS.items() if _is_slow(row)]
     every = []
-    for names in (quick_rows, slow_rows):  # what is soon there first
+    # Rows whose results are there soon come first.
+    for names in (quick_rows, slow_rows):
         for dataset in PAPER_DATASETS[::-1]:
             for name in names:
-                every.append(Cell("classification", name, dataset))
-                if ROWS[name].few_labels:
-                    every.append(Cell("few-labels", name, dataset))
-                if name in _CERTIFIED:
-                    every.append(Cell("certificate", name, dataset))
-        # slow rows of our own: only beside the paper's
-        extra_rows = [name for name in names if ROWS[name].in_paper or not _is_slow(ROWS[name])]
+                every += _tasks_of_row(name, dataset)
+
+        # Slow rows that are not in the paper run on its datasets only.
+        other_rows = [name for name in names if ROWS[name].in_paper or not _is_slow(ROWS[name])]
         for dataset in ("mr", "trec"):
-            every += [Cell("classification", name, dataset) for name in extra_rows]
-        every += [Cell("similarity", name, "stsb") for name in extra_rows]
-    return [t for t in every if t.dataset in (ROWS[t.row].datasets or (t.dataset,))]
+            every += [Cell("classification", name, dataset) for name in other_rows]
+        every += [Cell("similarity", name, "stsb") for name in other_rows]
+    return [task for task in every if _runs_on(ROWS[task.row], task.dataset)]
+
+
+def _tasks_of_row(name: str, dataset: str) -> list[Cell]:
+    """All results of one row on one dataset of the paper."""
+    kinds = ["classification"]
+    if ROWS[name].few_labels:
+        kinds.append("few-labels")
+    if name in _CERTIFIED:
+        kinds.append("certificate")
+    return [Cell(kind, name, dataset) for kind in kinds]
+
+
+def _runs_on(row: Row, dataset: str) -> bool:
+    return not row.datasets or dataset in row.datasets
 
 
 def _select(every: list[Cell], only: Iterable[str] | None) -> list[Cell]:
-    wanted = [name.strip() for name in only or () if name.strip()]
-    choices = {
-        "row": set(ROWS),
-        "dataset": {task.dataset for task in every},
-        "kind": {task.kind for task in every} | {"paper"},
-    }
-    for name in wanted:
-        if not any(name in group for group in choices.values()):
-            listed = ", ".join([*ROWS, *sorted(choices["dataset"]), *sorted(choices["kind"])])
+    """The tasks whose row, dataset and kind are among the names of each group, if it has any."""
+    stripped = [name.strip() for name in only or ()]
+    names = [name for name in stripped if name]
+    rows = set(ROWS)
+    names_of_datasets = {task.dataset for task in every}
+    kinds = {task.kind for task in every} | {"paper"}
+    for name in names:
+        if name not in rows | names_of_datasets | kinds:
+            choices = ", ".join([*ROWS, *sorted(names_of_datasets), *sorted(kinds)])
             raise ValueError(
                 f"only must name rows, datasets or kinds. Got {name!r} instead. Choose "
-                f"from {listed}."
+                f"from {choices}."
             )
-    for key, group in choices.items():
-        kept = {name for name in wanted if name in group}
-        if key == "kind" and "paper" in kept:
-            every = [t for t in every if ROWS[t.row].in_paper and t.dataset in PAPER_DATASETS]
-            kept = kept - {"paper"} | {"classification"}
-        if kept:
-            every = [task for task in every if getattr(task, key) in kept]
-    return every
+
+    selected_kinds = kinds.intersection(names)
+    if "paper" in selected_kinds:
+        every = [task for task in every if _is_in_table(task)]
+        selected_kinds = selected_kinds - {"paper"} | {"classification"}
+
+    # A group that no name belongs to is not restricted.
+    selected = (
+        rows.intersection(names) or rows,
+        names_of_datasets.intersection(names) or names_of_datasets,
+        selected_kinds or kinds,
+    )
+
+    def is_selected(task: Cell) -> bool:
+        properties = (task.row, task.dataset, task.kind)
+        return all(value in group for value, group in zip(properties, selected))
+
+    return [task for task in every if is_selected(task)]
+
+
+def _is_in_table(task: Cell) -> bool:
+    """Whether the paper's table has this row and this dataset."""
+    return ROWS[task.row].in_paper and task.dataset in PAPER_DATASETS
 
 
 def reproduce(
@@ -128,24 +161,30 @@ def reproduce(
     well.
     """
     folder = Path(out)
-    seeds = tuple(seeds)[:1] if quick else tuple(seeds)
-    Cs = (1.0, 10.0, 100.0) if quick else regressions.CS
+    seeds = tuple(seeds)
+    Cs: tuple[float, ...] = regressions.CS
+    if quick:
+        seeds = seeds[:1]
+        Cs = (1.0, 10.0, 100.0)
     protocol = Protocol(seeds=seeds, Cs=Cs, n_jobs=n_jobs, quick=quick, one_split=one_split)
     every = book_tasks() if data == datasets.BOOKS else None
     run = _Run(folder, words, protocol, tasks(only, every), verify)
-    run.say = report or run.say
-    shown: dict[str, Any] = {"unit": "results", "enabled": report is not None}
+    run.report = report or run.report
+
+    n_tasks = len(run.pending)
+    is_shown = report is not None
     try:
-        with progress.bar("reproduce", total=len(run.left), **shown) as bar:
-            for number, task in enumerate(run.left, 1):
+        with progress.bar("reproduce", total=n_tasks, unit="results", enabled=is_shown) as bar:
+            for number, task in enumerate(run.pending, 1):
+                where = f"{task.row} on {task.dataset}"
                 if time_limit is not None and run.seconds() > time_limit:
-                    run.say(f"time is up before {task.row} on {task.dataset}: run again to go on")
+                    run.report(f"time is up before {where}: run again to go on")
                     break
-                place = f"result {number} of {len(run.left)}: {task.row} on {task.dataset}"
-                bar.update(bar.completed, note=place)
+                bar.update(bar.completed, note=f"result {number} of {n_tasks}: {where}")
                 run.do(task, data)
                 bar.advance()
-    finally:  # also where it is interrupted
+    finally:
+        # An interrupted run is recorded as well.
         summary = run.summary()
         if run.n_done:
             write_json(folder / "run.json", summary)
@@ -153,107 +192,139 @@ def reproduce(
 
 
 class _Run:
-    """Results still to be made, what they are made with, and how far the run is."""
+    """Results still to be made, the data and settings they need, and how far the run is."""
 
-    def __init__(self, out: Path, words, protocol: Protocol, listed: list[Cell], verify: bool):
-        self.out, self.words, self.protocol, self.verify = out, words, protocol, verify
+    def __init__(self, out: Path, words: Any, protocol: Protocol, listed: list[Cell], verify: bool):
+        self.out = out
+        self.words = words
+        self.protocol = protocol
+        self.verify = verify
         self.results = out / "results"
-        digest = words.digest()
-        _check_same(self.results, "words_digest", digest)
-        key = {"protocol": PROTOCOL, "words_digest": digest, "quick": protocol.quick}
-        key |= {"seeds": list(protocol.seeds), "Cs": list(protocol.Cs)}
-        key |= {"one_split": protocol.one_split, "normalize": words.vocabulary.normalize}
-        self.keys: dict[Cell, dict[str, Any]] = {}
-        for task in listed:
-            entry = datasets.DATASETS.get(task.dataset)  # None: from the package
-            known = entry.digest if verify and entry is not None else None
-            self.keys[task] = {**key, "dataset_digest": known}
-            if known is not None:
-                _check_same(self.results, "dataset_digest", known, task.dataset)
-        self.left = [task for task in listed if not self.is_done(task)]
-        self.n_listed, self.n_kept, self.n_done = len(listed), len(listed) - len(self.left), 0
+        self.keys = self._keys_of(listed)
+
+        self.pending = [task for task in listed if not self.is_done(task)]
+        self.n_listed = len(listed)
+        self.n_kept = len(listed) - len(self.pending)
+        self.n_done = 0
         self.skipped: dict[str, str] = {}
+
         self.started = time.perf_counter()
-        self.say: Callable[[str], object] = lambda line: None
+        self.report: Callable[[str], object] = lambda line: None
         self._loaded: dict[str, Any] = {}
 
+    def _keys_of(self, listed: list[Cell]) -> dict[Cell, dict[str, Any]]:
+        """The provenance that a result of each task must have."""
+        words_digest = self.words.digest()
+        _check_same(self.results, "words_digest", words_digest)
+        common = {
+            "protocol": PROTOCOL,
+            "words_digest": words_digest,
+            "quick": self.protocol.quick,
+            "seeds": list(self.protocol.seeds),
+            "Cs": list(self.protocol.Cs),
+            "one_split": self.protocol.one_split,
+            "normalize": self.words.vocabulary.normalize,
+        }
+
+        keys: dict[Cell, dict[str, Any]] = {}
+        for task in listed:
+            # Data that ship with the package have no entry.
+            entry = datasets.DATASETS.get(task.dataset)
+            digest = entry.digest if self.verify and entry is not None else None
+            keys[task] = {**common, "dataset_digest": digest}
+            if digest is not None:
+                _check_same(self.results, "dataset_digest", digest, task.dataset)
+        return keys
+
     def is_done(self, task: Cell) -> bool:
+        """Whether a result with the same data, words and settings is there."""
         try:
-            made = json.loads((self.results / task.file).read_text())["provenance"]
+            result = json.loads((self.results / task.file).read_text())
+            recorded = result["provenance"]
         except (OSError, ValueError, KeyError):
             return False
-        made = {**_EARLIER, **made}
-        key = self.keys[task]
-        return all(made.get(name) == value for name, value in key.items() if value is not None)
+        provenance = {**_EARLIER, **recorded}
+        for name, value in self.keys[task].items():
+            if value is not None and provenance.get(name) != value:
+                return False
+        return True
 
     def seconds(self) -> float:
         return time.perf_counter() - self.started
 
     def prepared(self, task: Cell, data: str | Path) -> Any:
-        """The task's dataset, tokenised; None where it is not there. One is kept at a time."""
+        """The task's dataset, tokenised; None if it is not there. One is kept at a time."""
         if task.dataset not in self._loaded:
             self._loaded.clear()
-            try:
-                dataset: Any = datasets.load(task.dataset, data, verify=self.verify)
-            except FileNotFoundError as error:
-                self.leave_out(task.dataset, error)
-                dataset = None
-            if dataset is not None and task.kind != "similarity":
-                dataset = Prepared(dataset, self.words, n_jobs=self.protocol.n_jobs)
-            self._loaded[task.dataset] = dataset
+            self._loaded[task.dataset] = self._load(task, data)
         return self._loaded[task.dataset]
 
-    def leave_out(self, name: str, error: Exception) -> None:
+    def _load(self, task: Cell, data: str | Path) -> Any:
+        try:
+            dataset = datasets.load(task.dataset, data, verify=self.verify)
+        except FileNotFoundError as error:
+            self.skip(task.dataset, error)
+            return None
+        if isinstance(dataset, datasets.Pairs):
+            return dataset
+        return Prepared(dataset, self.words, n_jobs=self.protocol.n_jobs)
+
+    def skip(self, name: str, error: Exception) -> None:
+        """Report a row or a dataset for which no result can be made."""
         self.skipped[name] = str(error)
-        self.say(f"left out {name}: {error}")
+        self.report(f"left out {name}: {error}")
 
     def result(self, task: Cell, prepared: Any) -> dict:
-        row, protocol = ROWS[task.row], self.protocol
+        """Compute one result."""
+        row = ROWS[task.row]
+        n_jobs = self.protocol.n_jobs
         if task.kind == "similarity":
-            return evaluation.similarity(row, prepared, self.words, n_jobs=protocol.n_jobs)
+            return evaluation.similarity(row, prepared, self.words, n_jobs=n_jobs)
         if task.kind == "few-labels":
-            sizes: dict[str, Any] = {"sizes": (100,), "n_draws": 2} if protocol.quick else {}
-            result = evaluation.few_labels(row, prepared, n_jobs=protocol.n_jobs, **sizes)
+            size_options: dict[str, Any] = {}
+            if self.protocol.quick:
+                size_options = {"sizes": (100,), "n_draws": 2}
+            result = evaluation.few_labels(row, prepared, n_jobs=n_jobs, **size_options)
             return {"dataset": task.dataset, **result}
         if task.kind == "certificate":
-            return {"dataset": task.dataset, **evaluation.certificate(row, prepared)}
-        lams = (0.5, 4.0) if protocol.quick and len(row.lams) > 1 else row.lams or (None,)
-        return asdict(evaluation.run_row(row, prepared, replace(protocol, lams=lams)))
+            result = evaluation.certificate(row, prepared)
+            return {"dataset": task.dataset, **result}
+
+        lams: tuple = row.lams or (None,)
+        if self.protocol.quick and len(row.lams) > 1:
+            lams = (0.5, 4.0)
+        score = evaluation.run_row(row, prepared, replace(self.protocol, lams=lams))
+        return asdict(score)
 
     def do(self, task: Cell, data: str | Path) -> None:
         """Make one result and write it."""
         prepared = self.prepared(task, data)
         if prepared is None:
             return
-        made_of = getattr(prepared, "dataset", prepared).digest
-        _check_same(self.results, "dataset_digest", made_of, task.dataset)
-        began = time.perf_counter()
+        dataset = getattr(prepared, "dataset", prepared)
+        _check_same(self.results, "dataset_digest", dataset.digest, task.dataset)
+
+        started = time.perf_counter()
         try:
             content = self.result(task, prepared)
         except ImportError as error:
-            self.leave_out(task.row, error)
+            self.skip(task.row, error)
             return
+        seconds = round(time.perf_counter() - started, 2)
+
         content["provenance"] = {
             **self.keys[task],
-            "dataset_digest": made_of,
+            "dataset_digest": dataset.digest,
             "pacsent": pacsent.__version__,
             "n_folds": N_FOLDS,
             "date": time.strftime("%Y-%m-%d"),
-            "wall_seconds": round(time.perf_counter() - began, 2),
+            "wall_seconds": seconds,
         }
         write_json(self.results / task.file, content)
         self.n_done += 1
-        if task.kind == "classification":
-            result = evaluation.score_text(content)
-        elif task.kind == "similarity":
-            result = f"Spearman {content['spearman']:.4f}"
-        elif task.kind == "few-labels":
-            result = ", ".join(f"{p['n_labels']}: {p['accuracy']:.4f}" for p in content["curve"])
-        else:
-            held_out = content["held_out_risk"]
-            result = f"at most {rounded_up(content['risk_bound'], 4)}, held out {held_out:.4f}"
-        seconds = content["provenance"]["wall_seconds"]
-        self.say(f"{content['label']} on {content['dataset']}, {task.kind}: {result} ({seconds} s)")
+        numbers = _format_numbers(content)
+        title = f"{content['label']} on {content['dataset']}, {task.kind}"
+        self.report(f"{title}: {numbers} ({seconds} s)")
 
     def summary(self) -> dict:
         peak_memory = 0
@@ -272,25 +343,43 @@ class _Run:
         }
 
 
+def _format_numbers(content: dict) -> str:
+    """The numbers of a result in one line.
+
+    >>> _format_numbers({"kind": "similarity", "spearman": 0.71234})
+    'Spearman 0.7123'
+    """
+    if content["kind"] == "classification":
+        return evaluation.score_text(content)
+    if content["kind"] == "similarity":
+        return f"Spearman {content['spearman']:.4f}"
+    if content["kind"] == "few-labels":
+        points = [f"{point['n_labels']}: {point['accuracy']:.4f}" for point in content["curve"]]
+        return ", ".join(points)
+    bound = rounded_up(content["risk_bound"], 4)
+    return f"at most {bound}, held out {content['held_out_risk']:.4f}"
+
+
 def _check_same(folder: Path, key: str, digest: str, dataset: str | None = None) -> None:
     """Refuse a folder with results that were made of something else."""
     for result in read_results(folder):
-        made = result.get("provenance", {}).get(key)
-        if made in (None, digest) or (dataset is not None and result.get("dataset") != dataset):
+        recorded = result.get("provenance", {}).get(key)
+        is_of_another_dataset = dataset is not None and result.get("dataset") != dataset
+        if recorded in (None, digest) or is_of_another_dataset:
             continue
-        what = "word vectors" if dataset is None else f"data of {dataset}"
+        material = "word vectors" if dataset is None else f"data of {dataset}"
         raise ValueError(
-            f"{folder} must have results of one set of {what}. Got {result['label']} made of "
-            f"{made[:12]} there, and {digest[:12]} now, instead. Choose another folder, or delete "
-            "the old results."
+            f"{folder} must have results of one set of {material}. Got {result['label']} made of "
+            f"{recorded[:12]} there, and {digest[:12]} now, instead. Choose another folder, or "
+            "delete the old results."
         )
 
 
 def write_json(path: str | os.PathLike, content: dict) -> None:
-    """Beside its place first, so that an interrupted run leaves whole files only."""
-    text = json.dumps(content, indent=1, allow_nan=False, default=float) + "\n"
+    """Write a file that an interrupted run leaves either complete or as it was."""
+    text = json.dumps(content, indent=1, allow_nan=False, default=float)
     with replacing(path, parents=True) as file:
-        file.write(text.encode())
+        file.write(f"{text}\n".encode())
 
 
 def last_run(out: str | os.PathLike) -> dict | None:
@@ -311,28 +400,47 @@ _NUMBERS = {
 
 def read_results(folder: str | os.PathLike) -> list[dict]:
     """Every result under `folder`, in the order of the table."""
-    order = {name: number for number, name in enumerate(ROWS)}
     results = []
     for path in sorted(Path(folder).rglob("*.json")):
         try:
             content = json.loads(path.read_text(encoding="utf-8"))
         except (ValueError, RecursionError):
             content = None
-        missing = [] if isinstance(content, dict) else ["one JSON object"]
-        if isinstance(content, dict):
-            if not {"kind", "row"} <= set(content):
-                continue  # not a result
-            for name in ("kind", "row", "label", "dataset"):
-                missing += [f"a string {name}"] * (type(content.get(name)) is not str)
-            for name, may_be_none in _NUMBERS.get(str(content["kind"]), {}).items():
-                allowed = (int, float, type(None)) if may_be_none else (int, float)
-                missing += [f"a number {name}"] * (type(content.get(name, "")) not in allowed)
-            if content["kind"] == "classification" and type(content.get("scores")) is not list:
-                missing.append("a list called scores")
+        is_object = isinstance(content, dict)
+        if is_object and not {"kind", "row"} <= set(content):
+            continue  # not a result
+
+        missing = _missing_fields(content) if is_object else ["one JSON object"]
         if missing:
             raise ValueError(
                 f"{path} must contain {', '.join(missing)}: the file is damaged. Delete it; "
                 "pacsent paper reproduce makes it again."
             )
         results.append(content)
-    return sorted(results, key=lambda r: (r["kind"], order.get(r["row"], 99), r.get("dataset", "")))
+
+    order = {name: number for number, name in enumerate(ROWS)}
+
+    def place(result: dict) -> tuple[str, int, str]:
+        row_number = order.get(result["row"], 99)
+        return result["kind"], row_number, result.get("dataset", "")
+
+    return sorted(results, key=place)
+
+
+def _missing_fields(content: dict) -> list[str]:
+    """Fields that the report needs and a result does not have, or has with another type."""
+    missing = []
+    for name in ("kind", "row", "label", "dataset"):
+        if type(content.get(name)) is not str:
+            missing.append(f"a string {name}")
+
+    numbers = _NUMBERS.get(str(content["kind"]), {})
+    for name, may_be_none in numbers.items():
+        value_type = type(content.get(name, ""))
+        is_allowed_none = may_be_none and value_type is type(None)
+        if value_type not in (int, float) and not is_allowed_none:
+            missing.append(f"a number {name}")
+
+    if content["kind"] == "classification" and type(content.get("scores")) is not list:
+        missing.append("a list called scores")
+    return missing
