@@ -45,8 +45,10 @@ def accuracy_interval(result: dict) -> tuple[float, float]:
     if not n:
         return p - 2 * result["sd"], p + 2 * result["sd"]
     z = 1.96
-    center, width = p + z * z / (2 * n), z * (p * (1 - p) / n + z * z / (4 * n * n)) ** 0.5
-    return (center - width) / (1 + z * z / n), (center + width) / (1 + z * z / n)
+    center = p + z * z / (2 * n)
+    width = z * (p * (1 - p) / n + z * z / (4 * n * n)) ** 0.5
+    scale = 1 + z * z / n
+    return (center - width) / scale, (center + width) / scale
 
 
 @cache
@@ -73,110 +75,177 @@ def figures(results: Sequence[dict], titles: dict[str, str]) -> list[Figure]:
     """All charts for which there are results; empty without Altair."""
     if not altair_found():
         return []
-    by_kind: dict[str, dict[str, list[dict]]] = {}
-    for result in results:
-        by_kind.setdefault(result["kind"], {}).setdefault(result["dataset"], []).append(result)
+    scored = _by_dataset(results, "classification")
+    curves = _by_dataset(results, "few-labels")
+    names = [name for name in titles if name in scored]
+    names += sorted(set(scored) - set(titles))
+
     charts = []
-    scored = by_kind.get("classification", {})
-    for name in [n for n in titles if n in scored] + sorted(set(scored) - set(titles)):
-        title, of_dataset = titles.get(name, name), scored[name]
-        n = n_test_of(of_dataset[0])
-        caption = f"{title}: accuracy"
-        if n:
-            caption += f" with 95% intervals ({n:,} test texts)"
-        elif any(r["sd"] for r in of_dataset):
-            caption += " ± 2 sd over seeds"
-        if any(r["paper"] is not None for r in of_dataset):
-            caption += "; hollow diamonds: the paper's."
-        charts.append(Figure("accuracy", name, caption, _accuracy_chart(of_dataset)))
-        points = [
-            {"method": r["label"], "λ": p["lam"], "accuracy": round(p["cv_accuracy"], 4)}
-            for r in of_dataset
-            for p in r["lam_curve"]
-            if len(r["lam_curve"]) > 1
-        ]
+    for name in names:
+        title = titles.get(name, name)
+        charts.append(_accuracy_figure(name, title, scored[name]))
+        points = _lam_points(scored[name])
         if points:
             caption = f"{title}: cross-validated accuracy against λ; dashed: roles swapped (i-)"
             charts.append(Figure("lam", name, caption, _line_chart(points, "λ", "accuracy")))
-    for name, curves in by_kind.get("few-labels", {}).items():
-        points = []
-        for r in curves:
-            for p in r["curve"]:
-                low, high = p["accuracy"] - p["sd"], p["accuracy"] + p["sd"]
-                point = {"method": r["label"], "labels": p["n_labels"], "low": low, "high": high}
-                points.append({**point, "accuracy": round(p["accuracy"], 4)})
-        caption = f"{titles.get(name, name)}: accuracy against the number of labels, ± sd of draws"
-        spec = _line_chart(points, "labels", "accuracy")
+    for name, of_dataset in curves.items():
+        title = titles.get(name, name)
+        caption = f"{title}: accuracy against the number of labels, ± sd of draws"
+        spec = _line_chart(_label_points(of_dataset), "labels", "accuracy")
         charts.append(Figure("few-labels", name, caption, spec))
     return charts
 
 
-def _filtered(alt, values):
-    return alt.Chart(alt.Data(values=values)).transform_filter(_NAME_FILTER)
+def _by_dataset(results: Sequence[dict], kind: str) -> dict[str, list[dict]]:
+    """Results of one kind, grouped by dataset in the order in which they occur."""
+    groups: dict[str, list[dict]] = {}
+    for result in results:
+        if result["kind"] == kind:
+            groups.setdefault(result["dataset"], []).append(result)
+    return groups
 
 
-def _specification(alt, chart, height) -> dict[str, Any]:
+def _accuracy_figure(name: str, title: str, results: list[dict]) -> Figure:
+    """Accuracies of all methods on one dataset."""
+    caption = f"{title}: accuracy"
+    n_test = n_test_of(results[0])
+    if n_test:
+        caption += f" with 95% intervals ({n_test:,} test texts)"
+    elif any(result["sd"] for result in results):
+        caption += " ± 2 sd over seeds"
+    if any(result["paper"] is not None for result in results):
+        caption += "; hollow diamonds: the paper's."
+    return Figure("accuracy", name, caption, _accuracy_chart(results))
+
+
+def _lam_points(results: list[dict]) -> list[dict[str, Any]]:
+    """Cross-validated accuracies of the methods for which several values of lambda were tried."""
+    points = []
+    for result in results:
+        if len(result["lam_curve"]) <= 1:
+            continue
+        for point in result["lam_curve"]:
+            accuracy = round(point["cv_accuracy"], 4)
+            points.append({"method": result["label"], "λ": point["lam"], "accuracy": accuracy})
+    return points
+
+
+def _label_points(results: list[dict]) -> list[dict[str, Any]]:
+    """Accuracies by number of labels, with one standard deviation to both sides."""
+    points = []
+    for result in results:
+        for point in result["curve"]:
+            chart_point = {
+                "method": result["label"],
+                "labels": point["n_labels"],
+                "low": point["accuracy"] - point["sd"],
+                "high": point["accuracy"] + point["sd"],
+                "accuracy": round(point["accuracy"], 4),
+            }
+            points.append(chart_point)
+    return points
+
+
+def _filtered_chart(alt: Any, values: list[dict[str, Any]]) -> Any:
+    """A chart of the values whose method passes the filter box of the page."""
+    data = alt.Data(values=values)
+    return alt.Chart(data).transform_filter(_NAME_FILTER)
+
+
+def _specification(alt: Any, chart: Any, height: Any) -> dict[str, Any]:
     parameter = alt.param(name="wanted", value="")
-    return chart.properties(width="container", height=height).add_params(parameter).to_dict()
+    chart = chart.properties(width="container", height=height)
+    return chart.add_params(parameter).to_dict()
 
 
-def _legend(alt, n_entries):
-    columns = alt.ExprRef(f"width < 340 ? 2 : {2 if n_entries <= 4 else 3}")
+def _legend(alt: Any, n_entries: int) -> Any:
+    n_wide_columns = 2 if n_entries <= 4 else 3
+    columns = alt.ExprRef(f"width < 340 ? 2 : {n_wide_columns}")
     return alt.Legend(orient="bottom", columns=columns, title=None, labelLimit=150)
 
 
-def _accuracy_chart(results) -> dict:
+def _accuracy_values(results: list[dict]) -> list[dict[str, Any]]:
+    """Accuracy and interval of every method, the best first."""
+    values = []
+    for result in sorted(results, key=lambda result: -result["accuracy"]):
+        low, high = accuracy_interval(result)
+        in_paper = result["row"] in ROWS and ROWS[result["row"]].in_paper
+        value = {
+            "method": result["label"],
+            "accuracy": result["accuracy"],
+            "paper": result["paper"],
+            "low": low,
+            "high": high,
+            "group": "the paper's" if in_paper else "others",
+        }
+        values.append(value)
+    return values
+
+
+def _accuracy_chart(results: list[dict]) -> dict[str, Any]:
+    """Points with intervals, and the paper's accuracies as hollow diamonds."""
     import altair as alt
 
-    values = []
-    for r in sorted(results, key=lambda r: -r["accuracy"]):
-        low, high = accuracy_interval(r)
-        in_paper = r["row"] in ROWS and ROWS[r["row"]].in_paper
-        group = "the paper's" if in_paper else "others"
-        value = {"method": r["label"], "accuracy": r["accuracy"], "paper": r["paper"]}
-        values.append({**value, "low": low, "high": high, "group": group})
-    base = _filtered(alt, values)
+    values = _accuracy_values(results)
+    base = _filtered_chart(alt, values)
     methods = list(dict.fromkeys(value["method"] for value in values))
-    y = alt.Y("method:N", sort=methods, axis=alt.Axis(title=None, labelLimit=180))
-    hint = [alt.Tooltip("method:N")] + [
-        alt.Tooltip(f"{name}:Q", format=".4f") for name in ("accuracy", "low", "high", "paper")
-    ]
+    method_axis = alt.Axis(title=None, labelLimit=180)
+    y = alt.Y("method:N", sort=methods, axis=method_axis)
     scale = alt.Scale(zero=False, nice=True)
-    color = alt.Color("group:N", scale=alt.Scale(range=_COLORS), legend=_legend(alt, 2))
-    intervals = base.mark_rule(strokeWidth=2, opacity=0.6).encode(
-        y=y, x=alt.X("low:Q", scale=scale, title="test accuracy"), x2="high:Q", color=color
-    )
-    points = base.mark_point(filled=True, size=70, opacity=1).encode(
-        y=y, x=alt.X("accuracy:Q", scale=scale), color=color, tooltip=hint
-    )
-    paper = base.transform_filter("isValid(datum.paper)").mark_point(
+    colors = alt.Scale(range=_COLORS)
+    color = alt.Color("group:N", scale=colors, legend=_legend(alt, 2))
+    hint = [alt.Tooltip("method:N")]
+    for name in ("accuracy", "low", "high", "paper"):
+        hint.append(alt.Tooltip(f"{name}:Q", format=".4f"))
+
+    low = alt.X("low:Q", scale=scale, title="test accuracy")
+    intervals = base.mark_rule(strokeWidth=2, opacity=0.6)
+    intervals = intervals.encode(y=y, x=low, x2="high:Q", color=color)
+
+    accuracy = alt.X("accuracy:Q", scale=scale)
+    points = base.mark_point(filled=True, size=70, opacity=1)
+    points = points.encode(y=y, x=accuracy, color=color, tooltip=hint)
+
+    paper_accuracy = alt.X("paper:Q", scale=scale)
+    in_paper = base.transform_filter("isValid(datum.paper)")
+    paper = in_paper.mark_point(
         shape="diamond", filled=False, size=80, strokeWidth=1.6, color="#888"
     )
-    paper = paper.encode(y=y, x=alt.X("paper:Q", scale=scale), tooltip=hint)
+    paper = paper.encode(y=y, x=paper_accuracy, tooltip=hint)
     return _specification(alt, intervals + points + paper, alt.Step(21))
 
 
-def _line_chart(values, x_name, y_name) -> dict:
+def _line_chart(values: list[dict[str, Any]], x_name: str, y_name: str) -> dict[str, Any]:
     """One line per method; a method and its variant with swapped roles (i-) share a color."""
     import altair as alt
 
     for value in values:
         value["family"] = value["method"].removeprefix("i-")
         value["roles"] = "as named" if value["family"] == value["method"] else "swapped"
+    n_families = len({value["family"] for value in values})
+
+    # A click on the legend dims the other families.
     selection = alt.selection_point(fields=["family"], bind="legend")
     opacity = alt.condition(selection, alt.value(1), alt.value(0.12))
-    families = len({value["family"] for value in values})
-    color = alt.Color("family:N", scale=alt.Scale(range=_COLORS * 4), legend=_legend(alt, families))
-    ticks = sorted({value[x_name] for value in values})
-    axis = alt.Axis(values=ticks, labelOverlap=True) if len(ticks) < 12 else alt.Axis()
-    x = alt.X(f"{x_name}:Q", scale=alt.Scale(type="log", nice=False), axis=axis)
-    y = alt.Y(f"{y_name}:Q", scale=alt.Scale(zero=False))
+    colors = alt.Scale(range=_COLORS * 4)
+    color = alt.Color("family:N", scale=colors, legend=_legend(alt, n_families))
     dashes = alt.Scale(domain=["as named", "swapped"], range=[[1, 0], [5, 4]])
     dash = alt.StrokeDash("roles:N", legend=None, scale=dashes)
-    base = _filtered(alt, values).encode(x=x, color=color, opacity=opacity)
+
+    ticks = sorted({value[x_name] for value in values})
+    axis = alt.Axis()
+    if len(ticks) < 12:
+        axis = alt.Axis(values=ticks, labelOverlap=True)
+    x_scale = alt.Scale(type="log", nice=False)
+    x = alt.X(f"{x_name}:Q", scale=x_scale, axis=axis)
+    y_scale = alt.Scale(zero=False)
+    y = alt.Y(f"{y_name}:Q", scale=y_scale)
+
+    base = _filtered_chart(alt, values).encode(x=x, color=color, opacity=opacity)
+    lines = base.mark_line(strokeWidth=2).encode(y=y, detail="method:N", strokeDash=dash)
     hint = ["method:N", f"{x_name}:Q", f"{y_name}:Q"]
-    chart = base.mark_line(strokeWidth=2).encode(y=y, detail="method:N", strokeDash=dash)
-    chart += base.mark_point(filled=True, size=45).encode(y=y, tooltip=hint).add_params(selection)
+    points = base.mark_point(filled=True, size=45).encode(y=y, tooltip=hint)
+    chart = lines + points.add_params(selection)
     if "low" in values[0]:
         chart += base.mark_rule(strokeWidth=1).encode(y="low:Q", y2="high:Q")
     return _specification(alt, chart, 340)
