@@ -83,23 +83,29 @@ def certify_encoder(
     >>> certificate.error_upper < 0.5 and bool(certificate.verify())
     True
     """
-    given: dict[str, Any] = {
-        "delta": delta,
-        "n_candidates": n_candidates,
-        "random_state": random_state,
-        "test_size": test_size,
-        "overlap": overlap,
-        "verbose": verbose,
-    }
-    # None stands for the kind's own default
-    optional = {
+    if not isinstance(kind, str) or kind not in _FUNCTIONS:
+        raise ValueError(f"kind must be one of {tuple(_FUNCTIONS)}. Got {kind!r} instead.")
+
+    # Options that are None have the default of the kind, which need not know them.
+    options_of_kind = {
         "split": split,
         "bias": bias,
         "posterior": posterior,
         "prior_variance": prior_variance,
     }
-    given |= {name: value for name, value in optional.items() if value is not None}
+    for name, value in list(options_of_kind.items()):
+        if value is None:
+            del options_of_kind[name]
 
-    if not isinstance(kind, str) or kind not in _FUNCTIONS:
-        raise ValueError(f"kind must be one of {tuple(_FUNCTIONS)}. Got {kind!r} instead.")
-    return _FUNCTIONS[kind](encoder, texts, **given)
+    certify = _FUNCTIONS[kind]
+    return certify(
+        encoder,
+        texts,
+        delta=delta,
+        n_candidates=n_candidates,
+        random_state=random_state,
+        test_size=test_size,
+        overlap=overlap,
+        verbose=verbose,
+        **options_of_kind,
+    )

@@ -13,6 +13,7 @@ source corpus, so that nothing depends on the documents at hand.
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
+from itertools import product
 
 import numpy as np
 
@@ -48,32 +49,37 @@ class Heuristics:
         Half the fraction of the words after the first 80% that are called noise, and half the
         fraction of `N_NOISE` random words that are called words of the document.
         """
+        thresholds = self.thresholds[:, :, None]
         blocks = []
         for rows, following, noise in _scores(self.words, documents, rng):
             # (n_rules, n_thresholds, n_scored)
-            missed = following.scores[:, None, :] <= self.thresholds[:, :, None]
-            false = noise.scores[:, None, :] > self.thresholds[:, :, None]
-            missed_fraction = following.mean_by_document(missed)
-            false_fraction = noise.mean_by_document(false)
+            is_missed = following.scores[:, None, :] <= thresholds
+            is_false = noise.scores[:, None, :] > thresholds
+            missed_fraction = following.mean_by_document(is_missed)
+            false_fraction = noise.mean_by_document(is_false)
             loss = 0.5 * missed_fraction + 0.5 * false_fraction
-            blocks.append(loss.reshape(self.n_hypotheses, rows.size).T.astype(np.float32))
+            block = loss.reshape(self.n_hypotheses, rows.size).T
+            blocks.append(block.astype(np.float32))
         return np.concatenate(blocks)
 
     def expected_losses(self, documents: Encoded) -> np.ndarray:
         """Expectation of `losses` over the random words, which costs a score of every word."""
         p_noise = self.words.vocabulary.noise_probabilities(NOISE_POWER)
         n_words = p_noise.size
-        every_word = np.arange(n_words)
+        all_ids = np.arange(n_words)
+        thresholds = self.thresholds[:, :, None]
         blocks = []
         for rows, means, tail in _blocks(self.words, documents):
             following = _score_words(self.words, means, tail.ids, np.diff(tail.offsets))
             lengths = np.full(rows.size, n_words)
-            vocabulary = _score_words(self.words, means, np.tile(every_word, rows.size), lengths)
-            missed = following.scores[:, None, :] <= self.thresholds[:, :, None]
-            false = vocabulary.scores[:, None, :] > self.thresholds[:, :, None]
-            missed_fraction = following.mean_by_document(missed)
+            vocabulary = _score_words(self.words, means, np.tile(all_ids, rows.size), lengths)
+
+            # (n_rules, n_thresholds, n_scored)
+            is_missed = following.scores[:, None, :] <= thresholds
+            is_false = vocabulary.scores[:, None, :] > thresholds
+            missed_fraction = following.mean_by_document(is_missed)
             # (n_rules, n_thresholds, n_documents)
-            false_fraction = false.reshape(*false.shape[:2], rows.size, n_words) @ p_noise
+            false_fraction = is_false.reshape(*is_false.shape[:2], rows.size, n_words) @ p_noise
             loss = 0.5 * missed_fraction + 0.5 * false_fraction
             blocks.append(loss.reshape(self.n_hypotheses, rows.size).T)
         return np.concatenate(blocks)
@@ -89,18 +95,15 @@ def make_heuristics(words: WordVectors, reference: Encoded, rng: np.random.Gener
 
 def word_weights(words: WordVectors) -> np.ndarray:
     """Weight of every word under each of `WEIGHTS`, (n_weights, n_words), from source counts."""
-    counts = np.maximum(words.vocabulary.require_counts("the weights of words"), 1).astype(float)
+    counts = words.vocabulary.require_counts("the weights of words")
+    counts = np.maximum(counts, 1).astype(float)
     frequency = counts / counts.sum()
-    return np.stack(
-        [
-            np.ones_like(frequency),
-            -np.log(frequency),
-            1e-2 / (1e-2 + frequency),
-            1e-3 / (1e-3 + frequency),
-            1e-4 / (1e-4 + frequency),
-            words.vocabulary.keep_probabilities(1e-4),
-        ]
-    )
+
+    weights = [np.ones_like(frequency), -np.log(frequency)]
+    for a in (1e-2, 1e-3, 1e-4):  # the parameter of SIF
+        weights.append(a / (a + frequency))
+    weights.append(words.vocabulary.keep_probabilities(1e-4))
+    return np.stack(weights)
 
 
 @cache
@@ -110,14 +113,11 @@ def hypothesis_names() -> tuple[str, ...]:
     >>> len(hypothesis_names()), hypothesis_names()[0]
     (1008, 'role input, alpha 0, weights uniform, threshold above 0.4 of random words')
     """
-    return tuple(
-        f"role {role}, alpha {alpha:g}, weights {weight}, threshold above {quantile:g} of random "
-        "words"
-        for weight in WEIGHTS
-        for role in ROLES
-        for alpha in ALPHAS
-        for quantile in NOISE_QUANTILES
-    )
+    names = []
+    for weight, role, alpha, quantile in product(WEIGHTS, ROLES, ALPHAS, NOISE_QUANTILES):
+        rule = f"role {role}, alpha {alpha:g}, weights {weight}"
+        names.append(f"{rule}, threshold above {quantile:g} of random words")
+    return tuple(names)
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,8 @@ class _Scored:
 
     def mean_by_document(self, values: np.ndarray) -> np.ndarray:
         """Mean over the words of each document along the last axis."""
-        starts = np.concatenate([[0], np.cumsum(self.lengths)[:-1]])
+        ends = np.cumsum(self.lengths)
+        starts = np.concatenate([[0], ends[:-1]])
         sums = np.add.reduceat(values, starts, axis=-1, dtype=np.float32)
         return sums / self.lengths
 
@@ -143,17 +144,20 @@ def _blocks(
     for start in range(0, documents.n_sentences, _DOCUMENTS_PER_BLOCK):
         stop = min(start + _DOCUMENTS_PER_BLOCK, documents.n_sentences)
         rows = np.arange(start, stop)
-        yield rows, _weighted_means(words, heads.take(rows), weights), tails.take(rows)
+        means = _weighted_means(words, heads.take(rows), weights)
+        yield rows, means, tails.take(rows)
 
 
 def _scores(
     words: WordVectors, documents: Encoded, rng: np.random.Generator
 ) -> Iterator[tuple[np.ndarray, _Scored, _Scored]]:
     """Blocks of documents: (rows, scores of the words that follow, scores of random words)."""
-    cumulated = np.cumsum(words.vocabulary.noise_probabilities(NOISE_POWER))
+    p_noise = words.vocabulary.noise_probabilities(NOISE_POWER)
+    cumulative = np.cumsum(p_noise)
     for rows, means, tail in _blocks(words, documents):
-        drawn = rng.random((rows.size, N_NOISE)) * cumulated[-1]
-        noise = np.minimum(np.searchsorted(cumulated, drawn, "right"), cumulated.size - 1)
+        uniform = rng.random((rows.size, N_NOISE)) * cumulative[-1]
+        noise = np.searchsorted(cumulative, uniform, "right")
+        noise = np.minimum(noise, cumulative.size - 1)
         noise_lengths = np.full(rows.size, N_NOISE)
 
         following = _score_words(words, means, tail.ids, np.diff(tail.offsets))
@@ -179,10 +183,10 @@ def _weighted_means(words: WordVectors, heads: Encoded, weights: np.ndarray) -> 
     means = []
     for table in _both_matrices(words):
         vectors = np.asarray(table[heads.ids], dtype=np.float32)  # (n_tokens, n_dims)
-        of_documents = [
-            weight[:, begin : begin + length] @ vectors[begin : begin + length]
-            for begin, length in zip(starts.tolist(), lengths.tolist())
-        ]
+        of_documents = []
+        for start, length in zip(starts.tolist(), lengths.tolist()):
+            tokens = slice(start, start + length)
+            of_documents.append(weight[:, tokens] @ vectors[tokens])
         means.append(np.stack(of_documents))
     return np.stack(means)
 
@@ -201,18 +205,21 @@ def _score_words(
             products[0, b, :, part] = means[0, document] @ vectors[part].T
             products[1, b, :, part] = means[1, document] @ vectors[part].T
 
+    # For each role: products of its own mean, and of the mean that alpha adds to it.
     both = 0.5 * (products[:, 0] + products[:, 1])  # scored by the mean of the two matrices
     of_role = {
         "input": (products[0, 0], products[1, 0]),
         "output": (products[1, 1], products[0, 1]),
         "both": (both[0], both[1]),
     }
-    # (n_weights, n_roles, n_alphas, n_scored), as in _rules
-    mixed = np.stack(
-        [np.stack([_mix(*of_role[role], alpha) for alpha in ALPHAS], axis=1) for role in ROLES],
-        axis=1,
-    )
-    return _Scored(mixed.reshape(-1, ids.size), lengths)
+    mixed = []
+    for role in ROLES:
+        own, other = of_role[role]
+        of_alphas = [_mix(own, other, alpha) for alpha in ALPHAS]
+        mixed.append(np.stack(of_alphas, axis=1))
+    # (n_weights, n_roles, n_alphas, n_scored), the order of `hypothesis_names`
+    scores = np.stack(mixed, axis=1)
+    return _Scored(scores.reshape(-1, ids.size), lengths)
 
 
 def _mix(own: np.ndarray, other: np.ndarray, alpha: float) -> np.ndarray:

@@ -22,12 +22,13 @@ class Dataset:
     classes: tuple[str, ...]
     digest: str  # sha256 of the content that was read, whatever it was packed in
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         for part in ("train", "test"):
             texts = getattr(self, f"{part}_texts")
             if not isinstance(texts, list):
                 texts = list(as_sentences(texts, f"{part}_texts"))
                 object.__setattr__(self, f"{part}_texts", texts)
+
             labels = getattr(self, f"{part}_labels")
             if len(texts) != len(labels):
                 raise ValueError(
@@ -46,18 +47,24 @@ class Dataset:
         """
         if self.has_fixed_split:
             return self
-        parts: dict = {}
-        for part, rows in zip(("train", "test"), self.split_rows(seed)):
-            parts[f"{part}_texts"] = [self.train_texts[i] for i in rows]
-            parts[f"{part}_labels"] = self.train_labels[rows]
-        return replace(self, **parts)
+        train_rows, test_rows = self.split_rows(seed)
+        return replace(
+            self,
+            train_texts=[self.train_texts[i] for i in train_rows],
+            train_labels=self.train_labels[train_rows],
+            test_texts=[self.train_texts[i] for i in test_rows],
+            test_labels=self.train_labels[test_rows],
+        )
 
     def split_rows(self, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
         """Rows of the training and the test part of `split(seed)`, for a dataset without one."""
         n_documents = len(self.train_texts)
         n_test = round(0.2 * n_documents)
-        order = np.random.default_rng([seed, 80_20]).permutation(n_documents)
-        return np.sort(order[n_test:]), np.sort(order[:n_test])
+        rng = np.random.default_rng([seed, 80_20])
+        order = rng.permutation(n_documents)
+        train_rows = np.sort(order[n_test:])
+        test_rows = np.sort(order[:n_test])
+        return train_rows, test_rows
 
 
 def read_labelled(
@@ -73,25 +80,40 @@ def read_labelled(
 
     `test` is a second file of the same kind as the test part; without it `split` makes one.
     """
-    columns = {"text_column": text_column, "label_column": label_column}
-    parts = [
-        read_labelled_texts(file, **columns, kind=kind, report=report)[:2] if file else ([], [])
-        for file in (path, test)
-    ]
-    classes = tuple(sorted({name for _, names in parts for name in names}))
+
+    def read(file: str | Path | None) -> tuple[list[str], list[str]]:
+        """Texts and names of classes; none without a file."""
+        if not file:
+            return [], []
+        labelled_texts = read_labelled_texts(
+            file, text_column=text_column, label_column=label_column, kind=kind, report=report
+        )
+        texts, names = labelled_texts[:2]
+        return texts, names
+
+    train_texts, train_names = read(path)
+    test_texts, test_names = read(test)
+    file_name = Path(path).name
+    classes = tuple(sorted({*train_names, *test_names}))
     if len(classes) < 2:
         raise ValueError(
-            f"{Path(path).name} must have at least two classes. Got {list(classes)} instead. "
+            f"{file_name} must have at least two classes. Got {list(classes)} instead. "
             "Check which column holds the label."
         )
-    position = {name: i for i, name in enumerate(classes)}
+
     digest = hashlib.sha256()
-    codes = []
-    for texts, names in parts:
+    for texts, names in ((train_texts, train_names), (test_texts, test_names)):
         for text, name in zip(texts, names):
             digest.update(f"{name}\t{text}\n".encode())
         digest.update(b"\0")
-        codes.append(np.array([position[name] for name in names], dtype=np.int64))
-    (train_texts, _), (test_texts, _) = parts
-    name = Path(path).name.split(".")[0]
-    return Dataset(name, train_texts, codes[0], test_texts, codes[1], classes, digest.hexdigest())
+
+    code_of = {name: code for code, name in enumerate(classes)}
+    return Dataset(
+        name=file_name.split(".")[0],
+        train_texts=train_texts,
+        train_labels=np.array([code_of[name] for name in train_names], dtype=np.int64),
+        test_texts=test_texts,
+        test_labels=np.array([code_of[name] for name in test_names], dtype=np.int64),
+        classes=classes,
+        digest=digest.hexdigest(),
+    )

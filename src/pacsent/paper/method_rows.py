@@ -288,11 +288,19 @@ def from_estimator(vectorizer: Any, train: Any, test: Any) -> Features:
     started = time.perf_counter()
     vectorizer.fit(train)
     fitted = time.perf_counter()
-    F_train, F_test = vectorizer.transform(train), vectorizer.transform(test)
-    if sparse.issparse(F_train):
-        F_train, F_test = (F.tocsr().astype(np.float32) for F in (F_train, F_test))
-    done = time.perf_counter()
-    return Features(F_train, F_test, fitted - started, done - fitted, vectorizer)
+    X_train = vectorizer.transform(train)
+    X_test = vectorizer.transform(test)
+    if sparse.issparse(X_train):
+        X_train = X_train.tocsr().astype(np.float32)
+        X_test = X_test.tocsr().astype(np.float32)
+    finished = time.perf_counter()
+    return Features(
+        train=X_train,
+        test=X_test,
+        fit_seconds=fitted - started,
+        encode_seconds=finished - fitted,
+        vectorizer=vectorizer,
+    )
 
 
 def unit_length(F: Any) -> Any:
@@ -311,12 +319,18 @@ def features(row: Row, source: Texts, lam: float | None = None, seed: int = 0) -
         vectorizer = TfidfVectorizer(
             analyzer=tokenise_paper, sublinear_tf=True, min_df=2, dtype=np.float32
         )
-        made = from_estimator(vectorizer, source.train_texts, source.test_texts)
-        return replace(made, normalized=True)
-    params = row.params if lam is None else {**row.params, "lam": lam}
+        extracted = from_estimator(vectorizer, source.train_texts, source.test_texts)
+        return replace(extracted, normalized=True)
+
+    params = dict(row.params)
+    if lam is not None:
+        params["lam"] = lam
     make = make_printed if row.method in PRINTED else make_encoder
     method = make(row.method, source.words, **params)
-    extra = {"on_empty": "ignore", "n_jobs": source.n_jobs, "random_state": seed}
-    known = method.get_params(deep=False)
-    method.set_params(**{key: value for key, value in extra.items() if key in known})
+
+    # Not every method has all of these parameters.
+    settings = {"on_empty": "ignore", "n_jobs": source.n_jobs, "random_state": seed}
+    parameter_names = method.get_params(deep=False)
+    supported = {name: value for name, value in settings.items() if name in parameter_names}
+    method.set_params(**supported)
     return from_estimator(method, source.train, source.test)
