@@ -74,42 +74,55 @@ def terms(mu: ArrayLike, rho: float, problem: Problem) -> tuple[float, float, np
     """
     mu = np.asarray(mu, dtype=float)
     k = problem.n_negatives
-    counts = sparse.csr_matrix(np.bincount(problem.tokens, minlength=len(problem.A_hat))[None])
+    count = np.bincount(problem.tokens, minlength=len(problem.A_hat))  # (n_words,)
+    counts = sparse.csr_matrix(count[None])
+    weights = (1.0 / (k + 1), k / (k + 1))
     gibbs = gibbs_risk(
         mu[None],
         np.exp([rho]),
         counts,
         problem.A_hat,
         problem.p_noise,
-        weights=(1.0 / (k + 1), k / (k + 1)),
+        weights=weights,
         gradients=True,
     )
     gradient = np.append(gibbs.grad_mu[0], gibbs.grad_rho[0])  # (n_dims + 1,)
 
-    kl = float(kl_gaussians(mu, np.exp(rho), problem.prior_mean, problem.prior_variance))
-    ratio = np.exp(rho) / problem.prior_variance
+    var_Q = np.exp(rho)
+    kl = float(kl_gaussians(mu, var_Q, problem.prior_mean, problem.prior_variance))
+    ratio = var_Q / problem.prior_variance
     kl_slope = 0.5 * mu.size * (ratio - 1.0)
-    return float(gibbs.risk[0]), kl, gradient, kl_slope
+    risk = float(gibbs.risk[0])
+    return risk, kl, gradient, kl_slope
 
 
 def _minimise(problem: Problem, combine: Callable) -> Minimum:
     """L-BFGS in (mu, ln var_Q) from the prior; combine(risk, kl) -> (value, slopes in both)."""
     scale = np.sqrt(problem.prior_variance)
 
-    def evaluate(x: np.ndarray) -> tuple[float, np.ndarray]:
-        mu = problem.prior_mean + scale * x[:-1]
-        risk, kl, gradient, slope = terms(mu, x[-1], problem)
-        value, by_risk, by_kl = combine(risk, kl)
-        grad_kl = np.append((mu - problem.prior_mean) / problem.prior_variance, slope)
-        total = by_risk * gradient + by_kl * grad_kl
-        return value, np.append(scale * total[:-1], total[-1])
+    def mean_at(x: np.ndarray) -> np.ndarray:
+        """The mean at x, whose last element is ln var_Q."""
+        return problem.prior_mean + scale * x[:-1]
 
-    start = np.append(np.zeros(problem.prior_mean.size), np.log(problem.prior_variance))
+    def evaluate(x: np.ndarray) -> tuple[float, np.ndarray]:
+        mu = mean_at(x)
+        risk, kl, risk_gradient, kl_slope = terms(mu, x[-1], problem)
+        value, by_risk, by_kl = combine(risk, kl)
+
+        kl_gradient_mu = (mu - problem.prior_mean) / problem.prior_variance
+        kl_gradient = np.append(kl_gradient_mu, kl_slope)
+        gradient = by_risk * risk_gradient + by_kl * kl_gradient
+        return value, np.append(scale * gradient[:-1], gradient[-1])
+
+    n_dims = problem.prior_mean.size
+    start = np.append(np.zeros(n_dims), np.log(problem.prior_variance))
     options = {"maxiter": 2000, "ftol": 1e-15, "gtol": 1e-10}
-    found = optimize.minimize(evaluate, start, jac=True, method="L-BFGS-B", options=options)
-    mu = problem.prior_mean + scale * found.x[:-1]
-    risk, kl, _, _ = terms(mu, found.x[-1], problem)
-    return Minimum(mu, float(np.exp(found.x[-1])), risk, kl, float(found.fun))
+    optimum = optimize.minimize(evaluate, start, jac=True, method="L-BFGS-B", options=options)
+
+    mu = mean_at(optimum.x)
+    rho = optimum.x[-1]
+    risk, kl, _, _ = terms(mu, rho, problem)
+    return Minimum(mu, float(np.exp(rho)), risk, kl, float(optimum.fun))
 
 
 def minimise_at_fixed_lambda(problem: Problem, lam: float) -> Minimum:
@@ -122,7 +135,11 @@ def minimise_at_fixed_lambda(problem: Problem, lam: float) -> Minimum:
     >>> minimise_at_fixed_lambda(problem, 160.0).mu.round(1)
     array([ 0.1,  0.1,  0.1, -0.1])
     """
-    return _minimise(problem, lambda risk, kl: (risk + kl / lam, 1.0, 1.0 / lam))
+
+    def combine(risk: float, kl: float) -> tuple[float, float, float]:
+        return risk + kl / lam, 1.0, 1.0 / lam
+
+    return _minimise(problem, combine)
 
 
 def minimise_theorem_1(problem: Problem, lam: float, delta: float = 0.05) -> Minimum:
@@ -139,8 +156,9 @@ def minimise_theorem_1(problem: Problem, lam: float, delta: float = 0.05) -> Min
 
     def combine(risk: float, kl: float) -> tuple[float, float, float]:
         exponent = C * risk + (kl - np.log(delta)) / problem.n
-        value = -np.expm1(-exponent) / -np.expm1(-C)
-        slope = np.exp(-exponent) / -np.expm1(-C)  # of the value in the exponent
+        normaliser = -np.expm1(-C)
+        value = -np.expm1(-exponent) / normaliser
+        slope = np.exp(-exponent) / normaliser  # of the value in the exponent
         return value, slope * C, slope / problem.n
 
     return _minimise(problem, combine)
@@ -164,8 +182,10 @@ def minimise_kl_inverse(problem: Problem, delta: float = 0.05) -> Minimum:
         risk = min(max(risk, 1e-12), 1.0 - 1e-12)
         budget = (kl + np.log(2.0 * np.sqrt(n) / delta)) / n
         p = min(bounds.kl_inverse(risk, budget), 1.0 - 1e-12)
-        by_budget = 1.0 / ((1.0 - risk) / (1.0 - p) - risk / p)
-        by_risk = (np.log((1.0 - risk) / (1.0 - p)) - np.log(risk / p)) * by_budget
+        ratio = risk / p
+        rest_ratio = (1.0 - risk) / (1.0 - p)
+        by_budget = 1.0 / (rest_ratio - ratio)
+        by_risk = (np.log(rest_ratio) - np.log(ratio)) * by_budget
         return p, by_risk, by_budget / n
 
     return _minimise(problem, combine)

@@ -67,6 +67,23 @@ def simulate_bound(
     makes the prior (which is also the posterior, so that KL = 0) of the first 50 words and applies
     the same theorem to the other 50.
 
+    Parameters
+    ----------
+    n_replicates : int, default=200
+        Number of sentences.
+    delta : float, default=0.05
+        Probability with which the theorem may fail.
+    random_state : int, RandomState, Generator or None, default=None
+
+    Returns
+    -------
+    BoundSimulation
+        Counts of violations, and means of bounds and risks.
+
+    References
+    ----------
+    Nozawa and Sato (2019), Theorem 1.
+
     Examples
     --------
     >>> simulate_bound(3, random_state=0).n_violations
@@ -74,18 +91,22 @@ def simulate_bound(
     """
     rng = np.random.default_rng([as_seed(random_state), 41])
     names = [f"w{i}" for i in range(_N_WORDS)]
-    table = rng.standard_normal((_N_WORDS, _N_DIMS)) * (_LENGTH / np.sqrt(_N_DIMS))
-    table = table.astype(np.float32)
+    vocabulary = Vocabulary(names, np.ones(_N_WORDS, int))
+    deviation = _LENGTH / np.sqrt(_N_DIMS)
+    vectors = rng.standard_normal((_N_WORDS, _N_DIMS)) * deviation
+    vectors = vectors.astype(np.float32)
     training = {"n_negatives": _N_NEGATIVES}
-    words = WordVectors(Vocabulary(names, np.ones(_N_WORDS, int)), table, table, training=training)
+    words = WordVectors(vocabulary, vectors, vectors, training=training)
     encoder = AverageVectorizer(words, lam=1.0, n_jobs=1).fit([])
 
-    rows = np.empty((n_replicates, 4))
+    dirichlet_parameters = np.full(_N_WORDS, _CONCENTRATION)
+    values = np.empty((n_replicates, 4))
     for replicate in range(n_replicates):
-        phi = rng.dirichlet(np.full(_N_WORDS, _CONCENTRATION))
+        phi = rng.dirichlet(dirichlet_parameters)
         ids = rng.choice(_N_WORDS, _N_TOKENS, p=phi)
-        rows[replicate] = _one_sentence(encoder, ids, phi, delta)
-    claimed, true, claimed_split, true_split = rows.T
+        values[replicate] = _measure_sentence(encoder, ids, phi, delta)
+
+    claimed, true, claimed_split, true_split = values.T
     return BoundSimulation(
         n_replicates=n_replicates,
         n_violations=int((claimed < true).sum()),
@@ -98,7 +119,7 @@ def simulate_bound(
     )
 
 
-def _one_sentence(
+def _measure_sentence(
     encoder: AverageVectorizer, ids: np.ndarray, phi: np.ndarray, delta: float
 ) -> tuple[float, float, float, float]:
     """Values of one sentence: (bound, true risk) as printed, then with words split in halves."""
@@ -108,31 +129,33 @@ def _one_sentence(
 
     def risk_of(means: np.ndarray, variances: np.ndarray, counts: sparse.csr_matrix) -> float:
         """R(Q) with the words of a text weighted by pi = 1/(k + 1)."""
-        found = gibbs_risk(
+        weights = (1.0 / (k + 1), k / (k + 1))
+        gibbs = gibbs_risk(
             means.astype(float),
             variances,
             counts,
             words.input_vectors,
             p_noise,
             bias=0.0,
-            weights=(1.0 / (k + 1), k / (k + 1)),
+            weights=weights,
         )
-        return float(found.risk[0])
+        return float(gibbs.risk[0])
 
-    # as printed: prior and theorem use the same words
+    # As printed, prior and theorem use the same words.
     truth = sparse.csr_matrix(phi[None])
     sentence = Encoded.from_lengths(ids, np.array([ids.size]))
     N = (k + 1) * ids.size
     claimed = encoder.bound(sentence, delta=delta, lam=N)[0]
     true = risk_of(*encoder.posterior(sentence), truth)
 
-    # split: the prior is made of the first half, the theorem applied to the second
+    # Split, the prior is made of the first half and the theorem applied to the second.
     half = ids.size // 2
     first = Encoded.from_lengths(ids[:half], np.array([half]))
     second = Encoded.from_lengths(ids[half:], np.array([ids.size - half]))
     prior = encoder.prior(first)
-    seen = risk_of(*prior, words.vocabulary.count(second))
+    empirical_risk = risk_of(*prior, words.vocabulary.count(second))
+    empirical_risk = min(empirical_risk, 1.0)
     N = (k + 1) * (ids.size - half)
-    claimed_split = bounds.catoni(min(seen, 1.0), 0.0, N, delta, lam=N)
+    claimed_split = bounds.catoni(empirical_risk, 0.0, N, delta, lam=N)
     true_split = risk_of(*prior, truth)
     return claimed, true, claimed_split, true_split

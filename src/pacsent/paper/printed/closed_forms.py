@@ -43,6 +43,21 @@ def l2_posterior(
     ----------
     A, B : array, shape (n_tokens, n_dims)
         Rows i_w and o_w of the sentence's words, repeated as often as they occur.
+    lam : float, default=1.0
+        Inverse temperature: the larger, the closer the mean is to the data.
+    var_P : float, default=1.0
+        Variance of the prior of a word.
+    form : {"printed", "printed loss", "exact"}, default="exact"
+        The variance, as the module describes.
+
+    Returns
+    -------
+    mu : array, shape (n_dims,)
+    var_Q : float
+
+    References
+    ----------
+    Nozawa and Sato (2019), equations 13 and 14.
 
     Examples
     --------
@@ -57,7 +72,8 @@ def l2_posterior(
 
     alpha = n / (var_P * lam)
     mu = (A.mean(axis=0) + alpha * B.mean(axis=0)) / (1.0 + alpha)
-    return mu, _variance(form, n, weight=1.0, precision=n / var_P, lam=lam)
+    var_Q = _variance(form, n, weight=1.0, precision=n / var_P, lam=lam)
+    return mu, var_Q
 
 
 def idf_l2_posterior(
@@ -80,12 +96,24 @@ def idf_l2_posterior(
     A, B : array, shape (n_tokens, n_dims)
     idf : array, shape (n_tokens,)
         IDF of each token.
+    lam : float, default=1.0
+    form : {"printed", "printed loss", "exact"}, default="exact"
+        The variance, as the module describes.
     unit_prior : bool, default=False
         Whether var_w = 1, as the paper's experiments say of all methods under the squared loss.
         Then the mean is no longer eq. 16, by which the paper defines PB-IDF-L2.
     factor : {"appendix", "main text"}, default="appendix"
         The appendix weights the loss by beta/2 and arrives at eq. 16. The main text
         weights it by beta, which is the same with 2 lam in place of lam.
+
+    Returns
+    -------
+    mu : array, shape (n_dims,)
+    var_Q : float
+
+    References
+    ----------
+    Nozawa and Sato (2019), equations 16 and 17.
 
     Examples
     --------
@@ -105,7 +133,8 @@ def idf_l2_posterior(
     weight = float(idf.sum())
     precision = float(precisions.sum())
     mu = (idf @ A + precisions @ B / lam) / (weight + precision / lam)
-    return mu, _variance(form, len(A), weight=weight, precision=precision, lam=lam)
+    var_Q = _variance(form, len(A), weight=weight, precision=precision, lam=lam)
+    return mu, var_Q
 
 
 def sum_prior_posterior(
@@ -120,7 +149,8 @@ def sum_prior_posterior(
 
     c = 1.0 / (var_P * lam)
     mu = (A.mean(axis=0) + c * B.sum(axis=0)) / (1.0 + c)
-    return mu, 1.0 / (lam + 1.0 / var_P)
+    var_Q = 1.0 / (lam + 1.0 / var_P)
+    return mu, var_Q
 
 
 def squared_loss(mu: ArrayLike, var_Q: float, A: ArrayLike, beta: Any = 1.0) -> float:
@@ -133,8 +163,13 @@ def squared_loss(mu: ArrayLike, var_Q: float, A: ArrayLike, beta: Any = 1.0) -> 
     """
     A = np.asarray(A, dtype=float)
     mu = np.asarray(mu, dtype=float)
-    expected = np.sum((A - mu) ** 2, axis=1) + A.shape[1] * var_Q  # (n_tokens,)
-    return float(np.mean(0.5 * np.asarray(beta) * expected))
+    beta = np.asarray(beta)
+    n_dims = A.shape[1]
+
+    square_distances = np.sum((A - mu) ** 2, axis=1)  # (n_tokens,)
+    expected = square_distances + n_dims * var_Q
+    losses = 0.5 * beta * expected
+    return float(np.mean(losses))
 
 
 def rescaled_loss_lambda(lam: float, largest: float) -> float:

@@ -20,7 +20,14 @@ def product_prior(B: ArrayLike, var_P: ArrayLike = 1.0) -> tuple[np.ndarray, flo
     Parameters
     ----------
     B : array, shape (n_tokens, n_dims)
+        The rows o_w of the sentence's words.
     var_P : float or array, shape (n_tokens,)
+        Variance of the prior of every word, or of each.
+
+    Returns
+    -------
+    mean : array, shape (n_dims,)
+    variance : float
 
     Examples
     --------
@@ -28,10 +35,12 @@ def product_prior(B: ArrayLike, var_P: ArrayLike = 1.0) -> tuple[np.ndarray, flo
     (array([1., 1.]), 0.5)
     """
     B = np.asarray(B, dtype=float)
-    precision = 1.0 / np.asarray(var_P, dtype=float)
-    precisions = np.broadcast_to(precision, len(B))  # (n_tokens,)
-    total = float(precisions.sum())
-    return precisions @ B / total, 1.0 / total
+    var_P = np.asarray(var_P, dtype=float)
+    precisions = np.broadcast_to(1.0 / var_P, len(B))  # (n_tokens,)
+
+    total_precision = float(precisions.sum())
+    mean = precisions @ B / total_precision
+    return mean, 1.0 / total_precision
 
 
 def sum_prior(B: ArrayLike, var_P: float = 1.0) -> tuple[np.ndarray, float]:
@@ -39,7 +48,8 @@ def sum_prior(B: ArrayLike, var_P: float = 1.0) -> tuple[np.ndarray, float]:
 
     Theorem 2 uses the product instead, whose mean is the average of the o_w.
     """
-    return np.asarray(B, dtype=float).sum(axis=0), var_P
+    B = np.asarray(B, dtype=float)
+    return B.sum(axis=0), var_P
 
 
 def log_normaliser(B: ArrayLike, var_P: float = 1.0) -> float:
@@ -49,10 +59,11 @@ def log_normaliser(B: ArrayLike, var_P: float = 1.0) -> float:
     """
     B = np.asarray(B, dtype=float)
     n, d = B.shape
-    away = np.sum((B - B.mean(axis=0)) ** 2) / (2.0 * var_P)
-    of_the_words = -0.5 * n * d * np.log(2.0 * np.pi * var_P)
-    of_the_product = 0.5 * d * np.log(2.0 * np.pi * var_P / n)
-    return float(of_the_words + of_the_product - away)
+    m = B.mean(axis=0)  # (n_dims,)
+    words_term = -0.5 * n * d * np.log(2.0 * np.pi * var_P)
+    product_term = 0.5 * d * np.log(2.0 * np.pi * var_P / n)
+    distance_term = np.sum((B - m) ** 2) / (2.0 * var_P)
+    return float(words_term + product_term - distance_term)
 
 
 def kl_exact(mu: ArrayLike, var_Q: float, B: ArrayLike, var_P: ArrayLike = 1.0) -> float:
@@ -64,7 +75,8 @@ def kl_exact(mu: ArrayLike, var_Q: float, B: ArrayLike, var_P: ArrayLike = 1.0) 
     0.0
     """
     mean, variance = product_prior(B, var_P)
-    return float(kl_gaussians(np.asarray(mu), var_Q, mean, variance))
+    kl = kl_gaussians(np.asarray(mu), var_Q, mean, variance)
+    return float(kl)
 
 
 def kl_printed(mu: ArrayLike, var_Q: float, B: ArrayLike, var_P: float = 1.0) -> float:
@@ -81,13 +93,16 @@ def kl_printed(mu: ArrayLike, var_Q: float, B: ArrayLike, var_P: float = 1.0) ->
     -5.68
     """
     B = np.asarray(B, dtype=float)
-    of_the_words = kl_gaussians(np.asarray(mu), var_Q, B, var_P)  # (n_tokens,)
-    return float(of_the_words.sum() + len(B) * log_normaliser(B, var_P))
+    n = len(B)
+    kl_of_words = kl_gaussians(np.asarray(mu), var_Q, B, var_P)  # (n_tokens,)
+    kl = kl_of_words.sum() + n * log_normaliser(B, var_P)
+    return float(kl)
 
 
 def entropy(var_Q: float, n_dims: int) -> float:
     """Entropy H(Q) of N(mu, var_Q I): d/2 ln(2 pi e var_Q)."""
-    return 0.5 * n_dims * float(np.log(2.0 * np.pi * np.e * var_Q))
+    logarithm = float(np.log(2.0 * np.pi * np.e * var_Q))
+    return 0.5 * n_dims * logarithm
 
 
 def penalty_printed(
@@ -100,14 +115,15 @@ def penalty_printed(
     Exactly, their sum is n/lam KL(Q || N(m, var_P I)) + n d/(2 lam): the penalty of the prior
     N(m, var_P I), the *geometric mean* of the words' priors, at the temperature lam/n.
     """
+    mu = np.asarray(mu, dtype=float)
     B = np.asarray(B, dtype=float)
     n, d = B.shape
-    deviation = np.asarray(mu, dtype=float) - B.mean(axis=0)  # (n_dims,)
-    away = np.sum(deviation**2)
+    m = B.mean(axis=0)  # (n_dims,)
+    square_distance = np.sum((mu - m) ** 2)
 
-    of_the_mean = n / (2.0 * var_P * lam) * away
-    of_the_variance = n * d / (2.0 * lam) * (np.log(var_P / var_Q) + var_Q / var_P)
-    return float(of_the_mean), float(of_the_variance)
+    mean_term = n / (2.0 * var_P * lam) * square_distance
+    variance_term = n * d / (2.0 * lam) * (np.log(var_P / var_Q) + var_Q / var_P)
+    return float(mean_term), float(variance_term)
 
 
 def penalty_exact(
@@ -119,10 +135,10 @@ def penalty_exact(
     """
     B = np.asarray(B, dtype=float)
     n, d = B.shape
-    of_the_mean, _ = penalty_printed(mu, var_Q, B, lam=lam, var_P=var_P)
-    ratio = n * var_Q / var_P
-    of_the_variance = d / (2.0 * lam) * (ratio - 1.0 - np.log(ratio))
-    return of_the_mean, float(of_the_variance)
+    mean_term, _ = penalty_printed(mu, var_Q, B, lam=lam, var_P=var_P)
+    r = n * var_Q / var_P
+    variance_term = d / (2.0 * lam) * (r - 1.0 - np.log(r))
+    return mean_term, float(variance_term)
 
 
 PENALTIES: dict[str, Any] = {"printed": penalty_printed, "exact": penalty_exact}

@@ -82,14 +82,17 @@ def hypothesis(h: ArrayLike, A_hat: np.ndarray, words: ArrayLike, bias: float = 
     >>> hypothesis([1.0, 0.0], np.array([[0.5, 2.0], [-0.5, 2.0]]), [0, 1])
     array([ 1, -1])
     """
-    rows = A_hat[np.asarray(words)].astype(float)  # (n_words, n_dims)
-    scores = rows @ np.asarray(h, dtype=float) + bias
+    h = np.asarray(h, dtype=float)
+    words = np.asarray(words)
+    vectors = A_hat[words].astype(float)  # (n_words, n_dims)
+    scores = vectors @ h + bias
     return np.where(scores > 0, 1, -1)
 
 
 def zero_one_risk(h: ArrayLike, A_hat: np.ndarray, data: LabelledWords, bias: float = 0.0) -> float:
     """Share of the pairs on which `hypothesis` is wrong: the paper's R(D) or its empirical form."""
-    return float(np.mean(hypothesis(h, A_hat, data.words, bias) != data.labels))
+    predicted = hypothesis(h, A_hat, data.words, bias)
+    return float(np.mean(predicted != data.labels))
 
 
 class WordScore(NamedTuple):
@@ -112,25 +115,48 @@ def generalisation_example(encoder: Any = None, sentence: str = PARIS) -> list[W
     ----------
     encoder : fitted PBNegVectorizer or other method, default=None
         None takes PB-neg with lam=8 on the English vectors, fitted on the books that ship.
+    sentence : str
+        The sentence whose vector is h.
+
+    Returns
+    -------
+    list of WordScore
+
+    References
+    ----------
+    Nozawa and Sato (2019), section 3.1.
     """
     if encoder is None:
-        from pacsent.datasets import load_books
-        from pacsent.sentences.methods import make_encoder
-
-        texts = [passage.text for passage in load_books()]
-        encoder = make_encoder("PB-neg", "english", lam=8.0).fit(texts)
+        encoder = _example_encoder()
     words = encoder.word_vectors
     A_hat, _ = words.roles(swap=encoder.swap_roles)
     h = encoder.transform([sentence])[0]
-    bias = float(np.log(getattr(encoder, "n_negatives", 15)))
-    found = []
-    kinds = (("own", OWN_WORDS), ("unseen", UNSEEN_WORDS), ("noise", NOISE_WORDS))
-    for kind, listed in kinds:
+    n_negatives = getattr(encoder, "n_negatives", 15)
+    bias = float(np.log(n_negatives))
+
+    word_scores = []
+    for kind, listed in (("own", OWN_WORDS), ("unseen", UNSEEN_WORDS), ("noise", NOISE_WORDS)):
         ids = np.array([words.vocabulary.id_of(word) for word in listed])
         scores = A_hat[ids].astype(float) @ h.astype(float)
         signs = hypothesis(h, A_hat, ids)
-        with_bias = hypothesis(h, A_hat, ids, bias)
-        for row in zip(listed, scores, signs, with_bias):
-            word, score, sign, sign_with_bias = row
-            found.append(WordScore(word, kind, float(score), int(sign), int(sign_with_bias)))
-    return found
+        signs_with_bias = hypothesis(h, A_hat, ids, bias)
+        for position, word in enumerate(listed):
+            score = WordScore(
+                word=word,
+                kind=kind,
+                score=float(scores[position]),
+                sign=int(signs[position]),
+                sign_with_bias=int(signs_with_bias[position]),
+            )
+            word_scores.append(score)
+    return word_scores
+
+
+def _example_encoder() -> Any:
+    """PB-neg with lam=8 on the English vectors, fitted on the books that ship."""
+    from pacsent.datasets import load_books
+    from pacsent.sentences.methods import make_encoder
+
+    texts = [passage.text for passage in load_books()]
+    encoder = make_encoder("PB-neg", "english", lam=8.0)
+    return encoder.fit(texts)

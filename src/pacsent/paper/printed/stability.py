@@ -33,6 +33,10 @@ def family_spreads(accuracies: Mapping[str, float]) -> dict[str, Spread]:
     accuracies : mapping of row name to accuracy
         The fourteen rows of the paper's table on one dataset.
 
+    Returns
+    -------
+    dict of family name to Spread
+
     Examples
     --------
     >>> from pacsent.paper.method_rows import ROWS
@@ -43,5 +47,7 @@ def family_spreads(accuracies: Mapping[str, float]) -> dict[str, Spread]:
     spreads = {}
     for family, rows in FAMILIES.items():
         values = [accuracies[row] for row in rows]
-        spreads[family] = Spread(min(values), max(values), max(values) - min(values))
+        lowest = min(values)
+        highest = max(values)
+        spreads[family] = Spread(lowest, highest, highest - lowest)
     return spreads
