@@ -21,17 +21,27 @@ from pacsent.storage.tensor_files import unpack_losses
 from pacsent.text.encoded import Encoded, LowCoverageWarning
 from pacsent.words.vectors import WordVectors
 
-ROUNDING = 1e-12  # relative; sums in float64 are off by less
-READ = 0.8  # fraction of a document, from its start, that makes its vector
-NOISE_POWER = 0.75  # of the counts by which negative samples are drawn, as in word2vec's training
+# Relative error that sums in float64 stay below.
+ROUNDING = 1e-12
+# Fraction of a document, from its start, that makes its vector.
+READ = 0.8
+# Power of the counts by which negative samples are drawn, as in the training of word2vec.
+NOISE_POWER = 0.75
 NOISE_IN_WORDS = (
     "Random words are drawn with probability proportional to their count in the training text of "
     f"the vectors, to the power {NOISE_POWER:g}."
 )
-_MIN_COVERAGE = 0.5  # of the words of all documents: those of another language have less
-_N_NEGATIVES = 15  # of vectors that do not record with how many they were trained
+# Smallest fraction of the words of all documents that the vectors must have: documents of another
+# language have less.
+_MIN_COVERAGE = 0.5
+# Negative samples of vectors that do not record with how many they were trained.
+_N_NEGATIVES = 15
 # Fraction of the documents that fits and calibrates the rule, below and from this number on.
-_LARGE_SPLIT, _SMALL_SPLIT, _MANY_DOCUMENTS = 0.3, 0.1, 2000
+_LARGE_SPLIT = 0.3
+_SMALL_SPLIT = 0.1
+_MANY_DOCUMENTS = 2000
+# Parameters of an encoder that do not change its vectors, or are recorded by a digest.
+_NOT_RECORDED = ("word_vectors", "n_jobs", "batch_size", "on_empty", "verbose")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,30 +57,37 @@ class CertifyOptions:
     bias: float | None = None
     verbose: bool = False
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_probability("delta", self.delta)
         check_count("n_candidates", self.n_candidates)
-        object.__setattr__(self, "random_state", as_seed(self.random_state))
+        seed = as_seed(self.random_state)
+        object.__setattr__(self, "random_state", seed)
         self._must(self.overlap in ("refuse", "drop"), "overlap", "'refuse' or 'drop'")
         self._must(self.bias is None or is_number(self.bias), "bias", "a finite number")
-        fractions = 0.1 if self.split is None else self.split, self.test_size
-        if not all(is_number(x) and 0 <= x < 1 for x in fractions) or sum(fractions) >= 1:
+
+        split = 0.1 if self.split is None else self.split
+        fractions = (split, self.test_size)
+        are_fractions = all(is_number(value) and 0 <= value < 1 for value in fractions)
+        if not are_fractions or sum(fractions) >= 1:
             raise ValueError(
                 f"split and test_size must be shares with a positive rest. Got {self.split!r} and "
                 f"{self.test_size!r} instead."
             )
 
-    def _must(self, right, name, rule):
-        if not right:
+    def _must(self, is_valid: bool, name: str, rule: str) -> None:
+        """Raise a ValueError if an option is not valid."""
+        if not is_valid:
             raise ValueError(f"{name} must be {rule}. Got {getattr(self, name)!r} instead.")
 
     def recorded(self) -> dict[str, Any]:
         """What a certificate keeps of them: all but its own fields and what changes nothing."""
-        return {
-            name: value.item() if isinstance(value, np.generic) else value
-            for name, value in asdict(self).items()
-            if name not in ("delta", "n_candidates", "random_state", "verbose")
-        }
+        options = asdict(self)
+        for name in ("delta", "n_candidates", "random_state", "verbose"):
+            del options[name]
+        for name, value in options.items():
+            if isinstance(value, np.generic):
+                options[name] = value.item()
+        return options
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,18 +145,29 @@ class EncoderCertificate(Certificate):
         verified = super().verify()
         if texts is None:
             return verified
-        again = self.measure_again(prepare(encoder, texts, self.original_options()))
-        # other versions may word the note in another way
+
+        sample = prepare(encoder, texts, self.original_options())
+        again = self.measure_again(sample)
+        self._must_have_same_fields(again)
+        self._must_have_same_losses(again)
+        return Verified("the parts follow from the texts and the model, the bound from the parts")
+
+    def _must_have_same_fields(self, again: "EncoderCertificate") -> None:
+        # Other versions may word the note in another way; losses are compared on their own.
         not_compared = ("pacsent_version", "provenance_note", "losses")
-        names = ("text_digest", "vectors_digest", "encoder", *(item.name for item in fields(self)))
+        # The digests come first: they say which of the arguments is another one.
+        names = ["text_digest", "vectors_digest", "encoder"]
+        names += [field.name for field in fields(self)]
         for name in names:
             if name not in not_compared:
                 self._must_equal(name, getattr(again, name), tolerance=1e-6)
-        losses, measured = (unpack_losses(getattr(c, "losses", "")) for c in (self, again))
-        # another processor may round a score in another way
+
+    def _must_have_same_losses(self, again: "EncoderCertificate") -> None:
+        losses = unpack_losses(getattr(self, "losses", ""))
+        measured = unpack_losses(getattr(again, "losses", ""))
+        # Another processor may round a score in another way.
         if losses.size != measured.size or np.abs(losses - measured).max(initial=0.0) > 1e-3:
             raise ValueError("losses must be those of the texts. This certificate was changed.")
-        return Verified("the parts follow from the texts and the model, the bound from the parts")
 
     def original_options(self) -> Any:
         """What the function that made it was given."""
@@ -158,6 +186,7 @@ class EncoderCertificate(Certificate):
             self._refuse("n_held_out", "0 exactly where nothing was held out")
         if self.held_out_risk is not None and self.held_out_risk > 1 and not self.unbounded:
             self._refuse("held_out_risk", "in [0, 1]")
+
         try:
             self.original_options()
         except (TypeError, ValueError) as error:
@@ -169,22 +198,26 @@ class EncoderCertificate(Certificate):
         return [("No guarantee", f"the bound is no better than guessing: {self.why()}")]
 
     def measurements(self) -> list[tuple[str, str]]:
-        text = f"{self.n:,} {self.unit}; empirical risk {self.empirical_risk:.4f}{self.parts()}."
+        measured = f"{self.n:,} {self.unit}; empirical risk {self.empirical_risk:.4f}"
+        measured += f"{self.parts()}."
         if self.n_left_out:
-            text += f" Omitted, with fewer than two in-vocabulary words: {self.n_left_out:,}."
+            measured += f" Omitted, with fewer than two in-vocabulary words: {self.n_left_out:,}."
         if self.n_overlapping:
-            text += f" Omitted, as in the training text: {self.n_overlapping:,}."
-        text += f" The seed is {self.random_state}."
-        rows = [("Scope", self.scope), ("Measured on", text)]
+            measured += f" Omitted, as in the training text: {self.n_overlapping:,}."
+        measured += f" The seed is {self.random_state}."
+        rows = [("Scope", self.scope), ("Measured on", measured)]
+
         if self.held_out_risk is not None:
             side = "below" if self.held_out_risk <= self.error_upper else "ABOVE"
-            text = (
+            held_out = (
                 f"on {self.n_held_out:,} further {self.unit} the risk is "
                 f"{self.held_out_risk:.4f}, {side} the bound."
             )
-            rows.append(("Held out", text))
-        if text := self.theorem_1():
-            rows.append(("Theorem 1 of Nozawa and Sato", text))
+            rows.append(("Held out", held_out))
+
+        theorem_1 = self.theorem_1()
+        if theorem_1:
+            rows.append(("Theorem 1 of Nozawa and Sato", theorem_1))
         return rows
 
     def theorem_1(self) -> str:
@@ -230,8 +263,11 @@ class Sample:
 
     def corrected(self, **choices: int) -> "Sample":
         """The same sample with further choices among several values."""
-        more = {name: n for name, n in choices.items() if n > 1}
-        return replace(self, corrections={**self.corrections, **more})
+        corrections = dict(self.corrections)
+        for name, n_values in choices.items():
+            if n_values > 1:
+                corrections[name] = n_values
+        return replace(self, corrections=corrections)
 
     @property
     def delta_each(self) -> float:
@@ -240,7 +276,8 @@ class Sample:
     def unfitted(self) -> Any:
         """A clone of the encoder, whose random numbers depend on the seed of the certificate."""
         encoder = clone(self.encoder)
-        if encoder.get_params(deep=False).get("random_state", 0) is None:
+        params = encoder.get_params(deep=False)
+        if params.get("random_state", 0) is None:
             encoder.set_params(random_state=self.options.random_state % 2**32)
         return encoder
 
@@ -272,11 +309,62 @@ def _quiet_about_parts() -> Iterator[None]:
 def vectors_of(encoder: Any, encoded: Encoded) -> np.ndarray:
     """Vectors of parts of documents."""
     with _quiet_about_parts():
-        return np.asarray(encoder.transform(encoded), dtype=np.float32)
+        vectors = encoder.transform(encoded)
+    return np.asarray(vectors, dtype=np.float32)
 
 
 def prepare(encoder: Any, texts: Any, options: CertifyOptions) -> Sample:
     """Check the encoder, encode the texts, and leave out what it has seen and copies."""
+    _check_encoder(encoder)
+    words = encoder.word_vectors
+    words.check_finite()  # a negative sample may be one that no text contains
+    encoded = words.vocabulary.encode(texts)
+    if encoded.ids.size and encoded.coverage < _MIN_COVERAGE:
+        raise ValueError(
+            f"texts must have at least {_MIN_COVERAGE:.0%} of their words in the vocabulary. Got "
+            f"{encoded.coverage:.0%} instead: a certificate would be about other texts. Use word "
+            "vectors of the language of the texts."
+        )
+    is_overlapping, provenance = _provenance(encoder, encoded)
+    if options.overlap == "refuse" and is_overlapping.any():
+        _refuse_overlap(is_overlapping)
+
+    rows = _first_occurrences(encoded, np.flatnonzero(~is_overlapping))
+    n_overlapping = int(is_overlapping.sum())
+    n_duplicates = encoded.n_sentences - n_overlapping - rows.size
+
+    A_hat, B_hat = words.roles(swap=encoder.swap_roles)
+    bias = options.bias
+    if bias is None:
+        bias = math.log(words.training.get("n_negatives") or _N_NEGATIVES)
+    return Sample(
+        options=options,
+        encoder=encoder,
+        words=words,
+        A_hat=A_hat,
+        B_hat=B_hat,
+        p_noise=words.vocabulary.noise_probabilities(NOISE_POWER),
+        rng=np.random.default_rng(options.random_state),
+        # a float32 number, so that the noise risk is that of the very same classifier
+        bias=float(np.float32(bias)),
+        rows=rows,
+        n_texts=encoded.n_sentences,
+        encoded=encoded.take(rows),
+        record={
+            "encoder": _describe(encoder),
+            "text_digest": words.vocabulary.digest(encoded),
+            "vectors_digest": words.digest(),
+            "random_state": options.random_state,
+            **provenance,
+            "n_overlapping": n_overlapping,
+            "n_duplicates": int(n_duplicates),
+        },
+        corrections=candidates(options.n_candidates),
+    )
+
+
+def _check_encoder(encoder: Any) -> None:
+    """Raise an error unless the encoder has word vectors in whose coordinates its vectors are."""
     if not isinstance(encoder, SentenceVectorizer):
         raise TypeError(
             f"encoder must be a sentence encoder with word vectors. Got {type(encoder).__name__} "
@@ -294,82 +382,64 @@ def prepare(encoder: Any, texts: Any, options: CertifyOptions) -> Sample:
             "The word vectors must have output vectors to be certified. Got input vectors only "
             "instead. Train with pacsent vectors train, or convert a model that kept both."
         )
-    seed = options.random_state
-    words = encoder.word_vectors
-    words.check_finite()  # a negative sample may be one that no text contains
-    encoded = words.vocabulary.encode(texts)
-    if encoded.ids.size and encoded.coverage < _MIN_COVERAGE:
-        raise ValueError(
-            f"texts must have at least {_MIN_COVERAGE:.0%} of their words in the vocabulary. Got "
-            f"{encoded.coverage:.0%} instead: a certificate would be about other texts. Use word "
-            "vectors of the language of the texts."
-        )
-    is_seen, provenance = _provenance(encoder, encoded)
-    if options.overlap == "refuse" and is_seen.any():
-        first = ", ".join(map(str, np.flatnonzero(is_seen)[:3]))
-        raise ValueError(
-            f"The word vectors or the encoder were trained on {is_seen.sum():,} of the "
-            f"{is_seen.size:,} documents to certify, or on passages of them (document {first}"
-            f"{', ...' if is_seen.sum() > 3 else ''}), so that no bound holds. Certify other text, "
-            "or leave these documents out: overlap='drop'."
-        )
-    # Documents that repeat the in-vocabulary words of an earlier one are left out.
-    first_row: dict[Any, int] = {}
-    for row in np.flatnonzero(~is_seen).tolist():
-        ids = encoded.ids[encoded.offsets[row] : encoded.offsets[row + 1]]
-        first_row.setdefault(ids.tobytes() if ids.size > 1 else row, row)
-    rows = np.array(list(first_row.values()), dtype=np.int64)
-    parameters = {
-        key: repr(value)
-        for key, value in sorted(encoder.get_params(deep=False).items())
-        if key not in ("word_vectors", "n_jobs", "batch_size", "on_empty", "verbose")
-    }
-    A_hat, B_hat = words.roles(swap=encoder.swap_roles)
-    n_negatives = words.training.get("n_negatives") or _N_NEGATIVES
-    bias = math.log(n_negatives) if options.bias is None else options.bias
-    return Sample(
-        options=options,
-        encoder=encoder,
-        words=words,
-        A_hat=A_hat,
-        B_hat=B_hat,
-        p_noise=words.vocabulary.noise_probabilities(NOISE_POWER),
-        rng=np.random.default_rng(seed),
-        # a float32 number, so that the noise risk is that of the very same classifier
-        bias=float(np.float32(bias)),
-        rows=rows,
-        n_texts=encoded.n_sentences,
-        encoded=encoded.take(rows),
-        record={
-            "encoder": f"{type(encoder).__name__}"
-            f"({', '.join(f'{key}={value}' for key, value in parameters.items())})",
-            "text_digest": words.vocabulary.digest(encoded),
-            "vectors_digest": words.digest(),
-            "random_state": seed,
-            **provenance,
-            "n_overlapping": int(is_seen.sum()),
-            "n_duplicates": int(encoded.n_sentences - is_seen.sum() - rows.size),
-        },
-        corrections=candidates(options.n_candidates),
+
+
+def _refuse_overlap(is_overlapping: np.ndarray) -> None:
+    """Raise a ValueError about documents that the word vectors were trained on."""
+    n_overlapping = is_overlapping.sum()
+    first_rows = np.flatnonzero(is_overlapping)[:3]
+    documents = ", ".join(map(str, first_rows))
+    if n_overlapping > 3:
+        documents += ", ..."
+    raise ValueError(
+        f"The word vectors or the encoder were trained on {n_overlapping:,} of the "
+        f"{is_overlapping.size:,} documents to certify, or on passages of them (document "
+        f"{documents}), so that no bound holds. Certify other text, "
+        "or leave these documents out: overlap='drop'."
     )
 
 
-def _provenance(encoder, encoded) -> tuple[np.ndarray, dict[str, str]]:
+def _first_occurrences(encoded: Encoded, rows: np.ndarray) -> np.ndarray:
+    """The rows without those that repeat the in-vocabulary words of an earlier one."""
+    first_row: dict[Any, int] = {}
+    for row in rows.tolist():
+        ids = encoded.ids[encoded.offsets[row] : encoded.offsets[row + 1]]
+        # Documents of fewer than two words are left out later, and counted one by one.
+        key = ids.tobytes() if ids.size > 1 else row
+        first_row.setdefault(key, row)
+    return np.array(list(first_row.values()), dtype=np.int64)
+
+
+def _describe(encoder: SentenceVectorizer) -> str:
+    """Name and parameters of an encoder."""
+    parameters = []
+    for name, value in sorted(encoder.get_params(deep=False).items()):
+        if name not in _NOT_RECORDED:
+            parameters.append(f"{name}={value!r}")
+    return f"{type(encoder).__name__}({', '.join(parameters)})"
+
+
+def _provenance(encoder: SentenceVectorizer, encoded: Encoded) -> tuple[np.ndarray, dict[str, str]]:
     """Which documents the word vectors were trained on, (n,), and how this is known."""
-    words, fingerprint = encoder.word_vectors, encoder.word_vectors.fingerprint
-    same = words.corpus_digest == words.vocabulary.digest(encoded)
-    is_seen = np.full(encoded.n_sentences, same)
+    words = encoder.word_vectors
+    fingerprint = words.fingerprint
+    is_same_corpus = words.corpus_digest == words.vocabulary.digest(encoded)
+    is_overlapping = np.full(encoded.n_sentences, is_same_corpus)
     if fingerprint is None:
         note = "The word vectors have no fingerprint of the training text."
-        return is_seen, {"provenance": "unknown", "provenance_note": note}
-    is_seen |= fingerprint.overlap(words.vocabulary, encoded)
-    typical = int(np.median(np.diff(encoded.offsets))) if encoded.n_sentences else 0
+        return is_overlapping, {"provenance": "unknown", "provenance_note": note}
+
+    is_overlapping |= fingerprint.overlap(words.vocabulary, encoded)
+    typical_length = 0
+    if encoded.n_sentences:
+        typical_length = int(np.median(np.diff(encoded.offsets)))
+    n_fingerprints = fingerprint.documents.size + fingerprint.runs.size
     note = (
-        f"The word vectors have {fingerprint.documents.size + fingerprint.runs.size:,} "
-        f"fingerprints; a document of {typical:,} words from the training text is recognised "
-        f"with probability {fingerprint.chance_to_notice(typical):.2g}."
+        f"The word vectors have {n_fingerprints:,} "
+        f"fingerprints; a document of {typical_length:,} words from the training text is "
+        f"recognised with probability {fingerprint.chance_to_notice(typical_length):.2g}."
     )
-    return is_seen, {"provenance": "checked", "provenance_note": note}
+    return is_overlapping, {"provenance": "checked", "provenance_note": note}
 
 
 def check_sample(n: int, encoded: Encoded) -> None:
@@ -383,18 +453,25 @@ def check_sample(n: int, encoded: Encoded) -> None:
 
 def divided(sample: Sample) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(set aside, held out, certified) documents of two words or more, in random order."""
-    options, encoded = sample.options, sample.encoded
+    options = sample.options
+    encoded = sample.encoded
     rows = np.flatnonzero(np.diff(encoded.offsets) >= 2)
     check_sample(rows.size, encoded)
+
     split = options.split
     if split is None:
         split = _SMALL_SPLIT if rows.size >= _MANY_DOCUMENTS else _LARGE_SPLIT
-    n_aside = max(int(split > 0), int(split * rows.size))
-    n_rest = int(options.test_size * rows.size)
-    if n_aside + n_rest >= rows.size:
+    n_set_aside = max(int(split > 0), int(split * rows.size))
+    n_held_out = int(options.test_size * rows.size)
+    n_not_certified = n_set_aside + n_held_out
+    if n_not_certified >= rows.size:
         raise ValueError(
             f"split and test_size must leave documents to certify. Got {split} and "
             f"{options.test_size} of {rows.size} documents instead."
         )
+
     rows = sample.rng.permutation(rows)
-    return rows[:n_aside], rows[n_aside : n_aside + n_rest], rows[n_aside + n_rest :]
+    set_aside = rows[:n_set_aside]
+    held_out = rows[n_set_aside:n_not_certified]
+    certified = rows[n_not_certified:]
+    return set_aside, held_out, certified

@@ -39,32 +39,39 @@ class GibbsOptions(CertifyOptions):
     posterior: Any = "auto"
     prior_variance: float | None = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         super().__post_init__()
         if self.prior_needs_tokens:
             self._must(self.split > 0, "split", "more than 0: the prior needs tokens")
         if self.prior_variance is not None:
-            right = is_number(self.prior_variance) and 0 < self.prior_variance < math.inf
-            self._must(right, "prior_variance", "finite and > 0")
-        steps("prior" if self.posterior == "given" else self.posterior)
+            is_valid = is_number(self.prior_variance) and 0 < self.prior_variance < math.inf
+            self._must(is_valid, "prior_variance", "finite and > 0")
+
+        # "given" is what a certificate records of means and variances; they are not there to check.
+        if self.posterior != "given":
+            steps(self.posterior)
 
     @property
     def n_branches(self) -> int:
         """2 if the sample may decide between staying at the prior and moving."""
-        return 2 if isinstance(self.posterior, str) and self.posterior == "auto" else 1
+        if isinstance(self.posterior, str) and self.posterior == "auto":
+            return 2
+        return 1
 
     def recorded(self) -> dict[str, Any]:
-        given = isinstance(self.posterior, tuple)
-        return {**super().recorded(), "posterior": "given" if given else self.posterior}
+        options = super().recorded()
+        is_given = isinstance(self.posterior, tuple)
+        options["posterior"] = "given" if is_given else self.posterior
+        return options
 
 
 def steps(posterior: Any) -> tuple[float, ...]:
     """How far from the prior to the method's posterior a search may go, as fractions of the way."""
-    known = {"prior": (0.0,), "vectorizer": (1.0,), "auto": STEPS}
     if isinstance(posterior, tuple):
         return (1.0,)
-    if isinstance(posterior, str) and posterior in known:
-        return known[posterior]
+    steps_of_name = {"prior": (0.0,), "vectorizer": (1.0,), "auto": STEPS}
+    if isinstance(posterior, str) and posterior in steps_of_name:
+        return steps_of_name[posterior]
     raise ValueError(
         "posterior must be 'auto', 'prior', 'vectorizer' or a pair (means, variances). "
         f"Got {posterior!r} instead."
@@ -107,7 +114,9 @@ class GibbsCertificate(EncoderCertificate):
 
     def _check(self) -> None:
         super()._check()
-        n_branches = self.original_options().n_branches if self.chooses_branch else 1
+        n_branches = 1
+        if self.chooses_branch:
+            n_branches = self.original_options().n_branches
         if self.corrections.get("branches", 1) != n_branches:
             self._refuse("corrections", f"{n_branches} for branches, which the options record")
 
@@ -121,8 +130,8 @@ class GibbsCertificate(EncoderCertificate):
         return f"KL = {self.kl:,.4g} nats: a posterior that depends on the sample is certified."
 
     def why(self) -> str:
-        price = bounds.ln_xi(self.n) - math.log(self.delta_each)
-        if self.observed < self.trivial_value and self.kl > price:
+        complexity = bounds.ln_xi(self.n) - math.log(self.delta_each)
+        if self.observed < self.trivial_value and self.kl > complexity:
             return (
                 f"kl = {self.kl:.4g} nats is large for n = {self.n:,}. Choose options that stay "
                 "closer to the prior, or certify more."
@@ -154,19 +163,20 @@ class WordRiskCertificate(GibbsCertificate):
     step: float | None
 
     def theorem_1(self) -> str:
-        replaced_by, bound = self.bound_name, self.bound_on_words()
-        if self.bound_name == "chernoff":
-            replaced_by = "Chernoff's bound"
-        elif self.bound_name == "betting":
-            replaced_by, bound = "the betting bound", self.error_upper
-        numbers = self.empirical_risk, self.n, self.delta_each, bound
-        return theorem_1(*numbers, replaced_by, kl=self.kl)
+        bound = self.error_upper
+        if self.bound_name != "betting":
+            bound = self.bound_on_words()
+        names = {"chernoff": "Chernoff's bound", "betting": "the betting bound"}
+        replaced_by = names.get(self.bound_name, self.bound_name)
+        return theorem_1(
+            self.empirical_risk, self.n, self.delta_each, bound, replaced_by, kl=self.kl
+        )
 
     def bound_on_words(self) -> float:
         """Chernoff's bound where Q is P, else the kl inverse with xi(n)."""
         if self.bound_name == "chernoff":
-            price = -math.log(self.delta_each) / self.n * (1 + ROUNDING)
-            return float(bounds.kl_inverse(self.empirical_risk, price))
+            budget = -math.log(self.delta_each) / self.n * (1 + ROUNDING)
+            return float(bounds.kl_inverse(self.empirical_risk, budget))
         bound = bounds.maurer(self.empirical_risk, self.kl, self.n, self.delta_each, constant="xi")
         return float(bound)
 
@@ -175,14 +185,16 @@ def given_posterior(
     posterior: tuple[Any, Any], shape: tuple[int, int], rows: Any = slice(None)
 ) -> tuple[np.ndarray, np.ndarray]:
     """The caller's own means, of this shape, and variances; `rows` of both."""
-    means, variances = (np.asarray(a) for a in posterior)
+    means, variances = map(np.asarray, posterior)
     if means.shape != shape or variances.shape != shape[:1]:
         raise ValueError(
             f"posterior must be means of shape {shape} and variances of shape {shape[:1]}, one row "
             f"per text (B: per word). Got {means.shape} and {variances.shape} instead."
         )
-    means, variances = means[rows], variances[rows].astype(float)
-    if not np.isfinite(means).all() or not (np.isfinite(variances) & (variances > 0)).all():
+    means = means[rows]
+    variances = variances[rows].astype(float)
+    are_variances_valid = np.isfinite(variances) & (variances > 0)
+    if not np.isfinite(means).all() or not are_variances_valid.all():
         raise ValueError(
             "posterior must have finite means and variances > 0. Got others instead. Without "
             "spread the exact KL is infinite."

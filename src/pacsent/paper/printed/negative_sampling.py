@@ -6,7 +6,7 @@ V is n d/(2 lam) (ln(var_P/var_Q) + var_Q/var_P) as printed, and d/(2 lam) (r - 
 r = n var_Q/var_P exactly (`pacsent.paper.printed.kl`).
 """
 
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -33,6 +33,15 @@ def negative_sampling_loss(
     negatives : array of int, shape (n_tokens, k)
         The k negative samples of each token.
     A_hat : array, shape (n_words, n_dims)
+
+    Returns
+    -------
+    loss : float
+    gradient : array, shape (n_dims,)
+
+    References
+    ----------
+    Nozawa and Sato (2019), equation 2.
     """
     h = np.asarray(h, dtype=float)
     positive_rows = A_hat[np.asarray(tokens)]  # (n_tokens, n_dims)
@@ -45,8 +54,10 @@ def negative_sampling_loss(
     negative_loss = np.logaddexp(0.0, negative_scores).sum()
     loss = positive_loss + negative_loss
 
-    gradient = -expit(-positive_scores) @ positive_rows
-    gradient += np.einsum("tk,tkd->d", expit(negative_scores), negative_rows)
+    positive_errors = -expit(-positive_scores)  # (n_tokens,)
+    negative_errors = expit(negative_scores)  # (n_tokens, k)
+    gradient = positive_errors @ positive_rows
+    gradient += np.einsum("tk,tkd->d", negative_errors, negative_rows)
     return float(loss), gradient
 
 
@@ -88,18 +99,20 @@ def sampled_loss(
     deviation = np.exp(rho / 2.0)
     var_Q = np.exp(rho)
 
-    loss, gradient = negative_sampling_loss(mu + deviation * epsilon, tokens, negatives, A_hat)
-    gradient = gradient / n
-    of_the_mean, of_the_variance = PENALTIES[kl](mu, var_Q, B, lam=lam, var_P=var_P)
+    h = mu + deviation * epsilon
+    loss, gradient_sum = negative_sampling_loss(h, tokens, negatives, A_hat)
+    gradient = gradient_sum / n  # of the data term in h, (n_dims,)
+    mean_penalty, variance_penalty = PENALTIES[kl](mu, var_Q, B, lam=lam, var_P=var_P)
 
-    log_terms = n if kl == "printed" else 1  # how often -rho occurs
-    slope = d / (2.0 * lam) * (n * var_Q / var_P - log_terms)
+    m = B.mean(axis=0)
+    n_logarithms = n if kl == "printed" else 1  # how often -rho occurs in the penalty
+    penalty_slope = d / (2.0 * lam) * (n * var_Q / var_P - n_logarithms)
     return SampledLoss(
         data=loss / n,
-        mean_penalty=of_the_mean,
-        variance_penalty=of_the_variance,
-        grad_mu=gradient + n / (var_P * lam) * (mu - B.mean(axis=0)),
-        grad_rho=float(deviation / 2.0 * (gradient @ epsilon) + slope),
+        mean_penalty=mean_penalty,
+        variance_penalty=variance_penalty,
+        grad_mu=gradient + n / (var_P * lam) * (mu - m),
+        grad_rho=float(deviation / 2.0 * (gradient @ epsilon) + penalty_slope),
     )
 
 
@@ -123,6 +136,7 @@ def expected_loss(
     words = np.flatnonzero(p_noise)
     kp = n_negatives * p_noise[words]
     values = pb_neg_objective.expected_loss(mu, var_Q, counts, A_hat, words, kp)
+
     for s in range(len(values)):
         row = counts[s]
         tokens = np.repeat(row.indices, row.data.astype(int))
@@ -149,13 +163,14 @@ class PrintedPBNegVectorizer(PBNegVectorizer):
 
     names: ClassVar = {"PB-neg (printed)": Name()}
 
-    def _prior_terms(self, counts):
+    def _prior_terms(self, counts: Any) -> tuple[np.ndarray, np.ndarray]:
         """The prior under which the printed penalty is n/lam KL + n d/(2 lam): N(m, var_P I)."""
         means, _ = super()._prior_terms(counts)
-        return means, np.full(len(means), float(self.prior_variance))
+        variances = np.full(len(means), float(self.prior_variance))
+        return means, variances
 
-    def _lam(self, n_tokens):
+    def _lam(self, n_tokens: Any) -> Any:
         return super()._lam(n_tokens) / np.maximum(n_tokens, 1.0)
 
-    def _prior_variances(self, n_tokens):
+    def _prior_variances(self, n_tokens: Any) -> Any:
         return self.prior_variance * np.maximum(n_tokens, 1.0)

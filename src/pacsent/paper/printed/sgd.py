@@ -110,7 +110,8 @@ def train(
         size = max(1, _MAX_ROWS // (n * (n_negatives + 1)))
         for start in range(0, rows_of_length.size, size):
             rows = rows_of_length[start : start + size]
-            tokens = encoded.ids[encoded.offsets[rows][:, None] + np.arange(n)]  # (n_rows, n)
+            positions = encoded.offsets[rows][:, None] + np.arange(n)
+            tokens = encoded.ids[positions]  # (n_rows, n)
             penalty = _Penalty(n, n_dims, lam, var_P, kl, literal)
             mu[rows], rho[rows] = _train_group(
                 tokens, (A_hat, B_hat), cumulative, penalty, rates, n_negatives, rng
@@ -141,16 +142,21 @@ def _train_group(
         deviation = np.exp(rho / 2.0)
         h = (mu + deviation[:, None] * epsilon).astype(A_hat.dtype)
 
-        drawn = rng.random((n_rows, n * n_negatives))
-        negatives = np.searchsorted(cumulative, drawn, side="right")
-        negative_rows = A_hat[np.minimum(negatives, len(A_hat) - 1)]
+        uniform = rng.random((n_rows, n * n_negatives))
+        negatives = np.searchsorted(cumulative, uniform, side="right")
+        negatives = np.minimum(negatives, len(A_hat) - 1)
+        negative_rows = A_hat[negatives]  # (n_rows, n * n_negatives, n_dims)
 
         positive_scores = np.einsum("sd,std->st", h, positive_rows)
         negative_scores = np.matmul(negative_rows, h[:, :, None])[:, :, 0]
-        gradient = np.matmul(expit(negative_scores)[:, None, :], negative_rows)[:, 0]
-        gradient = gradient - np.einsum("st,std->sd", expit(-positive_scores), positive_rows)
-        gradient = gradient.astype(float) / n  # of the data term in h, (n_rows, n_dims)
-        slope = deviation / 2.0 * np.einsum("sd,sd->s", gradient, epsilon)  # of it in rho
+        positive_errors = expit(-positive_scores)
+        negative_errors = expit(negative_scores)
+
+        # Slopes of the data term in h, (n_rows, n_dims), and in rho, (n_rows,).
+        pull_to_words = np.einsum("st,std->sd", positive_errors, positive_rows)
+        push_from_noise = np.matmul(negative_errors[:, None, :], negative_rows)[:, 0]
+        gradient = (push_from_noise - pull_to_words).astype(float) / n
+        slope = deviation / 2.0 * np.einsum("sd,sd->s", gradient, epsilon)
         mu, rho = penalty.step(mu, rho, prior_mean, gradient, slope, eta)
     return mu, rho
 
@@ -161,37 +167,59 @@ class _Penalty:
     penalty = kappa/2 |mu - m|^2 + c (e^(rho - rho_P) - rho)
     """
 
-    def __init__(self, n, n_dims, lam, var_P, kl, literal):
+    def __init__(self, n: int, n_dims: int, lam: float, var_P: float, kl: str, literal: bool):
         if kl not in ("printed", "exact"):
             raise ValueError(f"kl must be 'printed' or 'exact'. Got {kl!r} instead.")
         self.kappa = n / (var_P * lam)
-        times = n if kl == "printed" else 1
-        self.c = times * n_dims / (2.0 * lam)
-        self.rho_P = np.log(var_P if kl == "printed" else var_P / n)
-        self.step = self._euler if literal else self._exponential
+        if kl == "printed":
+            self.c = n * n_dims / (2.0 * lam)
+            self.rho_P = np.log(var_P)
+        else:
+            self.c = n_dims / (2.0 * lam)
+            self.rho_P = np.log(var_P / n)
+        self.step = self._step_literally if literal else self._step_exponentially
 
-    def _euler(self, mu, rho, m, gradient, slope, eta):
+    def _step_literally(
+        self,
+        mu: np.ndarray,
+        rho: np.ndarray,
+        m: np.ndarray,
+        gradient: np.ndarray,
+        slope: np.ndarray,
+        eta: float,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Learning rate times gradient, as the paper subtracts it."""
         with np.errstate(over="ignore", invalid="ignore"):
-            pull = self.kappa * (mu - m)
-            push = self.c * (np.exp(rho - self.rho_P) - 1.0)
-            new_mu = mu - eta * (gradient + pull)
-            new_rho = rho - eta * (slope + push)
-        return new_mu, new_rho
+            mu_slope = self.kappa * (mu - m)
+            rho_slope = self.c * (np.exp(rho - self.rho_P) - 1.0)
+            next_mu = mu - eta * (gradient + mu_slope)
+            next_rho = rho - eta * (slope + rho_slope)
+        return next_mu, next_rho
 
-    def _exponential(self, mu, rho, m, gradient, slope, eta):
+    def _step_exponentially(
+        self,
+        mu: np.ndarray,
+        rho: np.ndarray,
+        m: np.ndarray,
+        gradient: np.ndarray,
+        slope: np.ndarray,
+        eta: float,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The sampled gradient is held, the flow of the penalty integrated."""
         decay = np.exp(-eta * self.kappa)
-        new_mu = m + decay * (mu - m) - (1.0 - decay) / self.kappa * gradient
+        next_mu = m + decay * (mu - m) - (1.0 - decay) / self.kappa * gradient
 
         # z = e^(rho_P - rho) obeys z' = c - (c - slope) z while slope is held
         rate = self.c - slope
         z = np.exp(self.rho_P - rho)
-        z = z * np.exp(-rate * eta) + self.c * _decay_integral(rate, eta)
-        new_rho = self.rho_P - np.log(z)
-        return new_mu, new_rho
+        next_z = z * np.exp(-rate * eta) + self.c * _decay_integral(rate, eta)
+        next_rho = self.rho_P - np.log(next_z)
+        return next_mu, next_rho
 
 
 def _decay_integral(rate: np.ndarray, time: float) -> np.ndarray:
     """Integral of e^(-rate s) over s from 0 to `time`: (1 - e^(-rate time))/rate."""
     is_constant = rate == 0.0
     safe_rate = np.where(is_constant, 1.0, rate)
-    return np.where(is_constant, time, -np.expm1(-safe_rate * time) / safe_rate)
+    integral = -np.expm1(-safe_rate * time) / safe_rate
+    return np.where(is_constant, time, integral)

@@ -4,6 +4,7 @@ They are scikit-learn transformers from texts to vectors and nothing more: they 
 interface, and are not among `list_encoders()`.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,26 +16,31 @@ from pacsent.paper.printed.negative_sampling import PrintedPBNegVectorizer
 from pacsent.sentences.methods.pv_dbow import PVDBOWVectorizer
 from pacsent.sentences.sentence_vectorizer import SentenceVectorizer
 from pacsent.sentences.solvers.gaussians import idf
+from pacsent.text.encoded import Encoded
 from pacsent.words.noise import noise_probabilities
 from pacsent.words.vectors import WordVectors
 
 
 class _Transformer(TransformerMixin, BaseEstimator):
-    """Word counts of texts, and sparse products with the tables."""
+    """Word counts of texts, and the matrices of word vectors."""
 
     word_vectors: WordVectors
     swap_roles: bool
 
-    def _encoded(self, X):
+    def _encoded(self, X: Any) -> Encoded:
         return self.word_vectors.vocabulary.encode(X)
 
-    def _counts(self, X) -> sparse.csr_matrix:
+    def _counts(self, X: Any) -> sparse.csr_matrix:
         counts = self.word_vectors.vocabulary.count(self._encoded(X))
         return sparse.csr_matrix(counts, dtype=np.float64)
 
-    def _tables(self):
-        tables = self.word_vectors.roles(swap=self.swap_roles)
-        return tuple(np.asarray(table, dtype=np.float32) for table in tables)
+    def _matrices(self) -> tuple[np.ndarray, np.ndarray]:
+        A_hat, B_hat = self.word_vectors.roles(swap=self.swap_roles)
+        return np.asarray(A_hat, dtype=np.float32), np.asarray(B_hat, dtype=np.float32)
+
+
+def _row_sums(counts: Any) -> np.ndarray:
+    return np.asarray(counts.sum(axis=1)).ravel()
 
 
 class WeightedL2Vectorizer(_Transformer):
@@ -78,7 +84,18 @@ class WeightedL2Vectorizer(_Transformer):
         self.subsample = subsample
 
     def fit(self, X: Any, y: Any = None) -> "WeightedL2Vectorizer":
-        """Learn the IDF of the training texts, where the kind needs it."""
+        """Learn the IDF of the training texts, if the kind needs it.
+
+        Parameters
+        ----------
+        X : iterable of str or of token lists, or Encoded
+            The training texts.
+        y : ignored
+
+        Returns
+        -------
+        self
+        """
         if self.kind not in ("unit prior", "sum prior", "sub-sampled"):
             raise ValueError(
                 "kind must be 'unit prior', 'sum prior' or 'sub-sampled'. Got "
@@ -91,26 +108,35 @@ class WeightedL2Vectorizer(_Transformer):
         return self
 
     def transform(self, X: Any) -> np.ndarray:
-        """Means of the posteriors; 0 for texts without an in-vocabulary word."""
+        """Means of the posteriors; 0 for texts without an in-vocabulary word.
+
+        Parameters
+        ----------
+        X : iterable of str or of token lists, or Encoded
+
+        Returns
+        -------
+        array, shape (n_texts, n_dims)
+        """
         counts = self._counts(X)
-        A_hat, B_hat = self._tables()
-        n = np.asarray(counts.sum(axis=1)).ravel()
-        safe_n = np.maximum(n, 1.0)
+        A_hat, B_hat = self._matrices()
+        n = _row_sums(counts)  # (n_texts,)
 
         if self.kind == "unit prior":
             weighted = counts @ sparse.diags_array(self.idf_)
-            total = np.asarray(weighted.sum(axis=1)).ravel()
             numerator = weighted @ A_hat + counts @ B_hat / self.lam
-            denominator = total + n / self.lam
+            denominator = _row_sums(weighted) + n / self.lam
         elif self.kind == "sum prior":
-            numerator = (counts @ A_hat) / safe_n[:, None] + counts @ B_hat / self.lam
+            safe_n = np.maximum(n, 1.0)
+            data_mean = (counts @ A_hat) / safe_n[:, None]
+            numerator = data_mean + counts @ B_hat / self.lam
             denominator = np.full(n.size, 1.0 + 1.0 / self.lam)
         else:
             keep = self.word_vectors.vocabulary.keep_probabilities(self.subsample)
             kept = counts @ sparse.diags_array(keep)
-            total = np.maximum(np.asarray(kept.sum(axis=1)).ravel(), 1e-12)
-            alpha = total / self.lam  # n/(var_P lam), n the expected number of kept tokens
-            numerator = (kept @ A_hat + alpha[:, None] * (kept @ B_hat)) / total[:, None]
+            n_kept = np.maximum(_row_sums(kept), 1e-12)  # in expectation
+            alpha = n_kept / self.lam  # n_kept/(var_P lam)
+            numerator = (kept @ A_hat + alpha[:, None] * (kept @ B_hat)) / n_kept[:, None]
             denominator = 1.0 + alpha
 
         denominator = np.where(n > 0, denominator, 1.0)
@@ -165,14 +191,35 @@ class SGDPBNegVectorizer(_Transformer):
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None) -> "SGDPBNegVectorizer":
-        """Learn the noise distribution, count^0.75 over the training texts."""
-        counts = np.bincount(self._encoded(X).ids, minlength=self.word_vectors.n_words)
+        """Learn the noise distribution, count^0.75 over the training texts.
+
+        Parameters
+        ----------
+        X : iterable of str or of token lists, or Encoded
+            The training texts.
+        y : ignored
+
+        Returns
+        -------
+        self
+        """
+        encoded = self._encoded(X)
+        counts = np.bincount(encoded.ids, minlength=self.word_vectors.n_words)
         self.p_noise_ = noise_probabilities(counts)
         return self
 
     def transform(self, X: Any) -> np.ndarray:
-        """Means of the posteriors after the last epoch."""
-        A_hat, B_hat = self._tables()
+        """Means of the posteriors after the last epoch.
+
+        Parameters
+        ----------
+        X : iterable of str or of token lists, or Encoded
+
+        Returns
+        -------
+        array, shape (n_texts, n_dims)
+        """
+        A_hat, B_hat = self._matrices()
         trained = sgd.train(
             self._encoded(X),
             A_hat,
@@ -198,6 +245,20 @@ def from_scratch(word_vectors: WordVectors) -> WordVectors:
 def make_printed(name: str, word_vectors: WordVectors, **params: Any) -> Any:
     """Return the transformer behind a name of the paper that pacsent otherwise corrects.
 
+    Parameters
+    ----------
+    name : str
+        A key of `PRINTED`.
+    word_vectors : WordVectors
+    **params
+        Parameters of the transformer.
+
+    Returns
+    -------
+    transformer
+
+    Examples
+    --------
     >>> sorted(PRINTED)[:2]
     ['PB-IDF-L2 (unit prior)', 'PB-L2 (sub-sampled)']
     """
@@ -210,8 +271,11 @@ def _pv_dbow_from_scratch(word_vectors: WordVectors, **params: Any) -> SentenceV
     return PVDBOWVectorizer(from_scratch(word_vectors), **params)
 
 
-def _weighted(kind: str) -> Any:
-    return lambda words, **params: WeightedL2Vectorizer(words, kind=kind, **params)
+def _weighted(kind: str) -> Callable[..., WeightedL2Vectorizer]:
+    def make(word_vectors: WordVectors, **params: Any) -> WeightedL2Vectorizer:
+        return WeightedL2Vectorizer(word_vectors, kind=kind, **params)
+
+    return make
 
 
 PRINTED: dict[str, Any] = {

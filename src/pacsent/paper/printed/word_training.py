@@ -83,6 +83,9 @@ def train_words(
     Parameters
     ----------
     sentences : list of arrays of word ids
+    A_hat, B_hat : array, shape (n_words, n_dims)
+        Vectors by which words are predicted, and prior means of the words.
+    lam : float, default=1.0
     var_P : array, shape (n_words,), or None
         None takes `word_variances`. Words with an infinite variance are left at B_hat.
     weighting : {"token", "sentence"}
@@ -96,6 +99,16 @@ def train_words(
     draw : callable or None
         draw(epoch, sentence) -> (epsilon (n_words, n_dims), negatives (n_tokens, k)), instead of
         random ones; sentences then come in their order.
+    random_state : int, Generator or None, default=None
+
+    Returns
+    -------
+    WordPosteriors
+
+    References
+    ----------
+    Nozawa and Sato (2019), equations 19 to 22; Carpenter (2008), Lazy Sparse Stochastic Gradient
+    Descent for Regularized Multinomial Logistic Regression.
 
     Examples
     --------
@@ -111,87 +124,114 @@ def train_words(
         raise ValueError(f"penalty must be one of {PENALTIES}. Got {penalty!r} instead.")
     rng = np.random.default_rng(random_state)
     n_words, n_dims = A_hat.shape
+    n_sentences = len(sentences)
     counts = np.bincount(np.concatenate(sentences), minlength=n_words)
-    var_P = word_variances(counts) if var_P is None else np.asarray(var_P, dtype=float)
-    trained = np.isfinite(var_P)
-    noise = counts**noise_power
-    cumulative = np.cumsum(noise / noise.sum())
+    if var_P is None:
+        var_P = word_variances(counts)
+    var_P = np.asarray(var_P, dtype=float)
+    is_trained = np.isfinite(var_P)
+    cumulative_noise = _cumulative_noise(counts, noise_power)
 
-    state = _Words(B_hat, var_P, lam, penalty, trained)
-    n_tokens = np.array([len(sentence) for sentence in sentences])
-    weights = np.ones(len(sentences))
+    weights = np.ones(n_sentences)
     if weighting == "token":
-        weights = n_tokens * len(sentences) / n_tokens.sum()
+        n_tokens = np.array([len(sentence) for sentence in sentences])
+        weights = n_tokens * n_sentences / n_tokens.sum()
 
+    state = _Words(B_hat, var_P, lam, penalty, is_trained)
     losses = []
     for epoch, eta in enumerate(learning_rates(n_epochs, learning_rate)):
-        order = np.arange(len(sentences)) if draw else rng.permutation(len(sentences))
+        order = np.arange(n_sentences) if draw else rng.permutation(n_sentences)
         for s in order:
             tokens = np.asarray(sentences[s])
             types, times = np.unique(tokens, return_counts=True)
             if draw:
-                epsilon, negatives = draw(epoch, int(s))
-                epsilon = epsilon[types]
+                epsilon_of_words, negatives = draw(epoch, int(s))
+                epsilon = epsilon_of_words[types]
             else:
                 epsilon = rng.standard_normal((types.size, n_dims))
-                drawn = rng.random((tokens.size, n_negatives))
-                negatives = np.searchsorted(cumulative, drawn, side="right")
+                uniform = rng.random((tokens.size, n_negatives))
+                negatives = np.searchsorted(cumulative_noise, uniform, side="right")
                 negatives = np.minimum(negatives, n_words - 1)
-            state.catch_up(types)
 
-            share = times / tokens.size  # (n_types,), c_v/n
+            state.apply_lazy_penalty(types)
+            fraction = times / tokens.size  # (n_types,), c_v/n
             deviation = np.exp(state.rho[types] / 2.0)
-            h = share @ (state.mu[types] + deviation[:, None] * epsilon)
-            loss, gradient = negative_sampling_loss(h, tokens, negatives, A_hat)
+            h = fraction @ (state.mu[types] + deviation[:, None] * epsilon)
+            loss, gradient_sum = negative_sampling_loss(h, tokens, negatives, A_hat)
             losses.append(loss / tokens.size)
-            gradient = weights[s] * gradient / tokens.size
-            grad_mu = share[:, None] * gradient
-            grad_rho = share * deviation / 2.0 * (epsilon @ gradient)
+
+            gradient = weights[s] * gradient_sum / tokens.size  # in h, (n_dims,)
+            grad_mu = fraction[:, None] * gradient
+            grad_rho = fraction * deviation / 2.0 * (epsilon @ gradient)
             state.step(types, grad_mu, grad_rho, eta)
-    state.catch_up(np.flatnonzero(trained))
+
+    state.apply_lazy_penalty(np.flatnonzero(is_trained))
     return WordPosteriors(state.mu, state.rho, np.array(losses))
 
 
+def _cumulative_noise(counts: np.ndarray, noise_power: float) -> np.ndarray:
+    """Cumulative probabilities of negative samples, count^noise_power, (n_words,)."""
+    noise = counts**noise_power
+    return np.cumsum(noise / noise.sum())
+
+
 class _Words:
-    """The posteriors of all words, and the penalty that each has not felt yet."""
+    """The posteriors of all words, and the penalty that each has not had applied yet."""
 
-    def __init__(self, B_hat, var_P, lam, penalty, trained):
+    def __init__(
+        self,
+        B_hat: np.ndarray,
+        var_P: np.ndarray,
+        lam: float,
+        penalty: str,
+        is_trained: np.ndarray,
+    ):
         self.B_hat = np.asarray(B_hat, dtype=float)
-        self.mu = self.B_hat.copy()
-        self.rho = np.log(np.where(trained, var_P, 1.0))
-        self.rho_P = self.rho.copy()
-        self.rate = np.where(trained, 1.0 / (var_P * lam), 0.0)  # of the penalty in mu
-        self.c = 0.5 * self.B_hat.shape[1] / lam  # and in rho
         self.penalty = penalty
-        self.trained = trained
-        self.clock = 0.0  # sum of the learning rates so far
-        self.felt = np.zeros(len(B_hat))  # the clock up to which a word has felt the penalty
+        self.is_trained = is_trained
+        n_words, n_dims = self.B_hat.shape
 
-    def catch_up(self, words):
+        # A posterior begins at its prior N(B_hat, e^rho_P I).
+        self.mu = self.B_hat.copy()
+        self.rho = np.log(np.where(is_trained, var_P, 1.0))
+        self.rho_P = self.rho.copy()
+
+        # Rates of the penalty in mu, (n_words,), and in rho.
+        self.rate = np.where(is_trained, 1.0 / (var_P * lam), 0.0)
+        self.c = 0.5 * n_dims / lam
+
+        # Sum of the learning rates so far, and up to which sum a word has had the penalty applied.
+        self.clock = 0.0
+        self.applied_until = np.zeros(n_words)
+
+    def apply_lazy_penalty(self, words: np.ndarray) -> None:
         """Apply to some words the penalty of the steps that they skipped."""
-        waited = self.clock - self.felt[words]
-        self.felt[words] = self.clock
+        waited = self.clock - self.applied_until[words]
+        self.applied_until[words] = self.clock
         if self.penalty == "every step" or not np.any(waited):
             return
-        away = self.mu[words] - self.B_hat[words]
+
+        distance = self.mu[words] - self.B_hat[words]
         u = self.rho[words] - self.rho_P[words]
         if self.penalty == "lump":
-            away = away * (1.0 - waited * self.rate[words])[:, None]
+            factor = 1.0 - waited * self.rate[words]
             u = u - waited * self.c * np.expm1(u)
         else:
-            away = away * np.exp(-waited * self.rate[words])[:, None]
+            factor = np.exp(-waited * self.rate[words])
             # the precision var_P/var_Q relaxes to 1 at the rate c
             u = -np.log1p(np.expm1(-u) * np.exp(-waited * self.c))
-        self.mu[words] = self.B_hat[words] + away
+        self.mu[words] = self.B_hat[words] + distance * factor[:, None]
         self.rho[words] = self.rho_P[words] + u
 
-    def step(self, words, grad_mu, grad_rho, eta):
-        """One step of the data term in `words`, and of the penalty."""
+    def step(
+        self, words: np.ndarray, grad_mu: np.ndarray, grad_rho: np.ndarray, eta: float
+    ) -> None:
+        """Take one step of the data term in `words`, and of the penalty."""
         if self.penalty == "every step":
-            pull = self.rate[:, None] * (self.mu - self.B_hat)
-            push = self.c * np.expm1(self.rho - self.rho_P)
-            self.mu[self.trained] -= eta * pull[self.trained]
-            self.rho[self.trained] -= eta * push[self.trained]
+            mu_slope = self.rate[:, None] * (self.mu - self.B_hat)
+            rho_slope = self.c * np.expm1(self.rho - self.rho_P)
+            self.mu[self.is_trained] -= eta * mu_slope[self.is_trained]
+            self.rho[self.is_trained] -= eta * rho_slope[self.is_trained]
         self.mu[words] -= eta * grad_mu
         self.rho[words] -= eta * grad_rho
         self.clock += eta
@@ -219,14 +259,14 @@ def pv_dbow_loss(
     loss = 0.0
     grad_h = np.zeros_like(h)
     grad_A = np.zeros(A.shape)
-    for s, (tokens, drawn) in enumerate(zip(sentences, negatives)):
-        of_sentence, grad_h[s] = negative_sampling_loss(h[s], tokens, drawn, A)
-        loss += of_sentence
+    for s, (tokens, sampled) in enumerate(zip(sentences, negatives)):
+        loss_of_sentence, grad_h[s] = negative_sampling_loss(h[s], tokens, sampled, A)
+        loss += loss_of_sentence
 
         positive_errors = -expit(-(A[tokens] @ h[s]))  # (n_tokens,)
-        negative_errors = expit(A[drawn] @ h[s])  # (n_tokens, k)
+        negative_errors = expit(A[sampled] @ h[s])  # (n_tokens, k)
         np.add.at(grad_A, tokens, positive_errors[:, None] * h[s])
-        np.add.at(grad_A, drawn, negative_errors[..., None] * h[s])
+        np.add.at(grad_A, sampled, negative_errors[..., None] * h[s])
     return loss, grad_h, grad_A
 
 
@@ -249,19 +289,20 @@ def train_pv_dbow(
     """
     rng = np.random.default_rng(random_state)
     counts = np.bincount(np.concatenate(sentences), minlength=n_words)
-    noise = counts**noise_power
-    cumulative = np.cumsum(noise / noise.sum())
+    cumulative_noise = _cumulative_noise(counts, noise_power)
     h = (rng.random((len(sentences), n_dims)) - 0.5) / n_dims
     A = np.zeros((n_words, n_dims))
+
     for eta in learning_rates(n_epochs, learning_rate):
         for s in rng.permutation(len(sentences)):
             for token in sentences[s]:
-                drawn = np.searchsorted(cumulative, rng.random(n_negatives), side="right")
-                targets = np.append(token, np.minimum(drawn, n_words - 1))
+                uniform = rng.random(n_negatives)
+                negatives = np.searchsorted(cumulative_noise, uniform, side="right")
+                targets = np.append(token, np.minimum(negatives, n_words - 1))
                 labels = np.zeros(targets.size)
                 labels[0] = 1.0
                 error = expit(A[targets] @ h[s]) - labels  # (1 + n_negatives,)
-                step = error @ A[targets]
+                gradient = error @ A[targets]
                 np.add.at(A, targets, -eta * error[:, None] * h[s])
-                h[s] -= eta * step
+                h[s] -= eta * gradient
     return Paragraphs(h, A)
