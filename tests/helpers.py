@@ -50,6 +50,15 @@ def run_python(code, *arguments, **how) -> str:
     return done.stdout
 
 
+def wait_until(condition):
+    """Wait ten seconds at most until the function returns true."""
+    for _ in range(1000):
+        if condition():
+            return
+        time.sleep(0.01)
+    raise AssertionError("not within ten seconds")
+
+
 class Running:
     """`pacsent serve` or `pacsent label` as a process; its stderr is read to its end.
 

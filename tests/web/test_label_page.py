@@ -6,10 +6,9 @@ import pytest
 
 pytest.importorskip("fastapi")
 
-from test_labelling import TEXTS, right
-
 from browsers import open_page, until
 from helpers import Running
+from labelled_films import FILMS, right_label
 
 pytestmark = pytest.mark.extra(needs="browser")
 HOSTILE = "</script><img src=x onerror='window.hacked = 1'> lovely <b>film</b>"
@@ -152,7 +151,7 @@ def test_the_server_ends_by_itself_when_the_goal_is_reached(labels_table, phone)
 def start(run, tmp_path):
     """A function that starts `pacsent label` on the same texts, again after it was killed."""
     texts = tmp_path / "films.csv"
-    texts.write_text("text\n" + "".join(f'"{text}"\n' for text in [*TEXTS, HOSTILE]))
+    texts.write_text("text\n" + "".join(f'"{text}"\n' for text in [*FILMS, HOSTILE]))
     command = ["label", texts, "--labels", "up,down", "--encoder", "none", "--port", "0"]
     command += ["--no-browser", "--goal", "0.5", "--random-state", "1"]
     return lambda: run(*command, "--annotator", "ann", "--annotator", "ben", n_urls=2)
@@ -169,54 +168,95 @@ def n_labels(page):
 
 
 def label(page, n):
+    """Answer n times as a person who knows the right labels."""
     for _ in range(n):
-        shown, text = page.evaluate("document.body.dataset.shown"), page.inner_text("#text")
-        page.keyboard.press("1" if "lovely" in text or right(text) == "up" else "2")
+        shown = page.evaluate("document.body.dataset.shown")
+        text = page.inner_text("#text")
+        is_up = "lovely" in text or right_label(text) == "up"
+        page.keyboard.press("1" if is_up else "2")
         until(page, f"document.body.dataset.shown > {shown}")
 
 
-def test_sixty_texts_by_keyboard_killed_and_resumed(chromium, start, tmp_path):
+@pytest.fixture
+def interrupted_page(chromium, start):
+    """A page with 35 labels whose server is killed before one more is sent."""
     server = start()
     page = opened(chromium, server.urls[0])
     label(page, 35)
     server.end(signal.SIGKILL)
-    page.keyboard.press("1")  # nobody answers: the page says so, and the text stays
-    page.wait_for_selector("#problem:not([hidden])")
-    assert "Connection lost. Saved labels are safe." in page.inner_text("#problem")
+    page.keyboard.press("1")
+    return page
+
+
+def test_a_page_without_a_server_says_that_saved_labels_are_safe(interrupted_page):
+    interrupted_page.wait_for_selector("#problem:not([hidden])")
+    message = interrupted_page.inner_text("#problem")
+    assert "Connection lost. Saved labels are safe." in message
+
+
+def test_sixty_texts_by_keyboard_killed_and_resumed(chromium, start, interrupted_page, tmp_path):
     server = start()
     page = opened(chromium, server.urls[0])
     assert n_labels(page) == 35
-    label(page, 60 - n_labels(page))
+
+    label(page, 25)
     page.keyboard.press("u")
     until(page, "document.body.dataset.n == 59")
     page.keyboard.press("s")
     until(page, "document.querySelector('#about').innerText.includes('1 skipped')")
     label(page, 3)
+
+    goal = page.inner_text("#goal").replace("\xa0", " ")
+    assert "Goal reached: at most 50.0% with 95%" in goal
     assert "Certified: the error rate is at most" in page.inner_text("#certified")
-    assert "Goal reached: at most 50.0% with 95%" in page.inner_text("#goal").replace("\xa0", " ")
     assert page.title() == "✓ Goal reached"
-    assert page.problems == [] and page.evaluate("window.hacked") is None
+    assert page.problems == []
+    assert page.evaluate("window.hacked") is None
     assert all(url.startswith(server.url) for url in page.requests)  # no network
+
     server.end(signal.SIGINT)
-    assert (tmp_path / "films-labels" / "labels.csv").read_text().count(",evaluate") >= 28
-    assert (tmp_path / "films-labels" / "certificate.json").exists()
+    folder = tmp_path / "films-labels"
+    assert (folder / "labels.csv").read_text().count(",evaluate") >= 28
+    assert (folder / "certificate.json").exists()
 
 
-def test_two_tabs_and_a_phone_get_different_texts(chromium, start):
+@pytest.fixture
+def tabs_and_phone(chromium, start):
+    """Two pages of one annotator, and one of another on a phone."""
     server = start()
     first, second = (opened(chromium, server.urls[0]) for _ in range(2))
     phone = opened(chromium, server.urls[1], width=390, height=844)
+    yield first, second, phone
+    assert first.problems == second.problems == phone.problems == []
+
+
+def test_two_tabs_and_a_phone_get_different_texts(tabs_and_phone):
+    first, second, phone = tabs_and_phone
     assert len({page.inner_text("#text") for page in (first, second, phone)}) == 3
+
     label(first, 1)
     label(second, 1)
+
     assert n_labels(second) == 2
-    phone.locator("#answers button").first.click()
-    until(phone, "document.body.dataset.n == 3")
-    assert phone.locator("#answers button").first.bounding_box()["height"] >= 40
-    text = "الطعام لذيذ جدًا 👍🏽"  # is shown from right to left
+
+
+def test_on_a_phone_a_touch_answers(tabs_and_phone):
+    phone = tabs_and_phone[2]
+    button = phone.locator("#answers button").first
+
+    button.click()
+
+    until(phone, "document.body.dataset.n == 1")
+    assert button.bounding_box()["height"] >= 40
+
+
+def test_arabic_is_shown_from_right_to_left_with_its_marked_words(tabs_and_phone):
+    phone = tabs_and_phone[2]
+    text = "الطعام لذيذ جدًا 👍🏽"
+
     parts = "{text, pieces: [[text.slice(0, 6), 1], [text.slice(6), 0]], row: 0}"
     phone.evaluate(f"text => show({{...{parts}, guess: null, stream: 'train'}})", text)
+
     assert phone.evaluate("document.querySelector('#text').textContent") == text
     assert phone.evaluate("getComputedStyle(document.querySelector('#text')).direction") == "rtl"
     assert phone.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    assert first.problems == second.problems == phone.problems == []

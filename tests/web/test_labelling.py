@@ -19,108 +19,141 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
 import labels as benchmark
 from helpers import KEY, Running, invoke
+from labelled_films import FILMS, right_label
 from pacsent import load
 from pacsent.certify import certify_stream, read_certificate
 from pacsent.web import Labelling, agreement
 from pacsent.web.label_journal import Journal
 
-GOOD = ("lovely", "warm", "great", "sweet", "bright")
-BAD = ("boring", "cold", "awful", "sour", "dim")
-ENDINGS = ("rise", "pot", "bow", "side", "trail", "land", "room", "light")
-NOUNS = [a + b for a in ("sun", "tea", "rain", "sea", "fox") for b in ENDINGS]
-TEXTS = [
-    f"{word} {NOUNS[(7 * i + j) % 40]} near the {NOUNS[(i + 11 * j) % 40]} {i}{j}"
-    for i, pair in enumerate(zip(GOOD, BAD))
-    for j in range(20)
-    for word in pair
-]
+
+def opened(folder, random_state=5, **options):
+    """Labelling of the films in this folder."""
+    return Labelling(
+        FILMS, ["up", "down"], folder, encoder=None, random_state=random_state, **options
+    )
 
 
-def right(text):
-    return "up" if text.split()[0] in GOOD else "down"
-
-
-def opened(folder, **more):
-    return Labelling(TEXTS, ["up", "down"], folder, encoder=None, **{"random_state": 5, **more})
-
-
-def label(labelling, n, who="", answer=right):
+def label(labelling, n, who=""):
+    """Give n right labels."""
     for _ in range(n):
         task = labelling.next(who)
-        labelling.answer(task.row, answer(task.text), who)
+        labelling.answer(task.row, right_label(task.text), who)
 
 
-def test_the_bound_is_false_no_more_often_than_it_may_be_in_labelling_that_may_stop_at_any_time():
-    """A thousand repeats are a benchmark: benchmarks/labels.py --part stop."""
-    false = [benchmark.stop_draw((benchmark.STREAMS[0], seed))[0] for seed in range(25)]
-    assert sum(false) <= 4  # of 25 at 5%: more with probability below 1%
+@pytest.mark.parametrize(
+    ("n_draws", "n_allowed"),
+    [(10, 2), pytest.param(25, 4, marks=pytest.mark.slow)],
+)
+def test_the_bound_is_false_no_more_often_than_it_may_be_in_labelling_that_may_stop_at_any_time(
+    n_draws, n_allowed
+):
+    """At 5%, more are false with probability 1%. A thousand: benchmarks/labels.py --part stop."""
+    stream = benchmark.STREAMS[0]
+    is_false = [benchmark.stop_draw((stream, seed))[0] for seed in range(n_draws)]
+    assert sum(is_false) <= n_allowed
 
 
-def test_what_active_selection_leaves_over_and_what_it_chooses_are_no_judges():
+def test_what_active_selection_leaves_over_is_no_evaluation_sample():
     runs = [benchmark.stop_draw((benchmark.STREAMS[1], seed)) for seed in range(4)]
-    assert sum(false for false, _ in runs) >= 3
-    assert np.mean([bias for _, bias in runs]) < -0.02
+    is_false, biases = zip(*runs)
+    assert sum(is_false) >= 3
+    assert np.mean(biases) < -0.02
+
+
+def test_what_active_selection_chooses_is_no_evaluation_sample():
+    """They are the difficult ones: nothing follows for other texts."""
     biases = [benchmark.stop_draw((benchmark.STREAMS[2], seed))[1] for seed in range(4)]
-    assert min(biases) > 0.04  # they are the difficult ones: nothing follows for other texts
+    assert min(biases) > 0.04
 
 
-def test_the_bound_by_a_second_route():
-    losses = np.arange(500) % 10 == 3  # a tenth is wrong
-    bounds = []
-    for n, n_training in ((50, 50), (100, 100), (200, 200), (400, 200)):
-        made = certify_stream(losses[:n], n_training=n_training)
-        assert (made.n, made.n_errors) == (n, np.count_nonzero(losses[:n]))
-        # one of eight models, each judged three times
-        assert stats.binom.cdf(made.n_errors, n, made.error_upper) == pytest.approx(0.05 / 24)
-        bounds.append(made.error_upper)
-    # sixteen models that may be looked at after every label had these
-    assert (np.array(bounds) < [0.309, 0.232, 0.186, 0.160]).all()
-    assert certify_stream(losses[:99], n_training=100) is None  # planned for 100
-    assert certify_stream(losses, n_training=30, evaluation_size=0.75).n == 2 * 90
-    assert read_certificate(made.to_json()) == made
+LOSSES = np.arange(500) % 10 == 3  # a tenth is wrong
+
+
+@pytest.mark.parametrize(
+    ("n", "n_training", "bound_of_sixteen_models"),
+    [(50, 50, 0.309), (100, 100, 0.232), (200, 200, 0.186), (400, 200, 0.160)],
+)
+def test_the_bound_by_a_second_route(n, n_training, bound_of_sixteen_models):
+    certificate = certify_stream(LOSSES[:n], n_training=n_training)
+
+    n_errors = np.count_nonzero(LOSSES[:n])
+    assert certificate.n == n
+    assert certificate.n_errors == n_errors
+    # one of eight models, each evaluated three times
+    p_value = stats.binom.cdf(n_errors, n, certificate.error_upper)
+    assert p_value == pytest.approx(0.05 / 24)
+    # sixteen models that may be looked at after every label had larger bounds
+    assert certificate.error_upper < bound_of_sixteen_models
+
+
+def test_a_bound_is_stated_when_it_was_planned():
+    assert certify_stream(LOSSES[:99], n_training=100) is None  # planned for 100
+    assert certify_stream(LOSSES, n_training=30, evaluation_size=0.75).n == 2 * 90
+
+
+def test_a_certificate_of_labelling_is_read_as_it_was_written():
+    certificate = certify_stream(LOSSES[:400], n_training=200)
+    assert read_certificate(certificate.to_json()) == certificate
+
+
+def test_a_certificate_with_other_corrections_is_rejected():
+    certificate = certify_stream(LOSSES[:400], n_training=200)
+    changed = dataclasses.replace(certificate, corrections={"models": 8})
     with pytest.raises(ValueError, match="error_upper must be"):
-        dataclasses.replace(made, corrections={"models": 8}).verify()
+        changed.verify()
 
 
-def test_labels_of_judging_texts_change_neither_the_models_nor_what_is_chosen(tmp_path):
-    """What the theorem rests on: the model is independent of all evaluation labels."""
-    seen = {}
-    for name in ("right", "other"):
-        with opened(tmp_path / name) as labelling:
-            taught = []
-            for _ in range(62):
-                task = labelling.next()
-                is_judge = task.stream == "evaluate"
-                taught += [] if is_judge else [task.row]
-                is_other = is_judge and name == "other"
-                labelling.answer(task.row, "up" if is_other else right(task.text))
-            labelling.wait()
-            seen[name] = taught, labelling._models.certified.model.predict_proba(TEXTS).tolist()
-            assert labelling._models.certified.n_training == 25
-    assert seen["right"] == seen["other"]
+def label_and_fit(folder, label_of_evaluation):
+    """The rows chosen for training, and the probabilities of the model fitted on them."""
+    training_rows = []
+    with opened(folder) as labelling:
+        for _ in range(62):
+            task = labelling.next()
+            if task.stream == "evaluate":
+                labelling.answer(task.row, label_of_evaluation(task.text))
+            else:
+                training_rows.append(task.row)
+                labelling.answer(task.row, right_label(task.text))
+        labelling.wait()
+        certified = labelling._models.certified
+        assert certified.n_training == 25
+        return training_rows, certified.model.predict_proba(FILMS).tolist()
+
+
+def test_labels_of_evaluation_texts_change_neither_the_models_nor_what_is_chosen(tmp_path):
+    """The theorem rests on it: the model is independent of all evaluation labels."""
+    with_right_labels = label_and_fit(tmp_path / "right", right_label)
+    with_equal_labels = label_and_fit(tmp_path / "equal", lambda text: "up")
+    assert with_right_labels == with_equal_labels
 
 
 def test_streams_are_apart_and_near_duplicates_are_offered_once(tmp_path):
-    texts = [*TEXTS, *(f"{text}!" for text in TEXTS[:40]), "", "..."]
+    near_duplicates = [f"{text}!" for text in FILMS[:40]]
+    texts = [*FILMS, *near_duplicates, "", "..."]
+
     with Labelling(texts, ["up", "down"], tmp_path, encoder=None) as labelling:
-        judging, teaching = labelling.streams
-    assert not set(judging) & set(teaching)
-    assert len(judging) == pytest.approx(len(teaching), abs=1)
-    offered = [texts[row].strip("!") for row in (*judging, *teaching)]
-    assert len(set(offered)) == len(offered) <= len(TEXTS)
+        evaluation, training = labelling.streams
+
+    offered = [texts[row].strip("!") for row in (*evaluation, *training)]
+    assert not set(evaluation) & set(training)
+    assert len(evaluation) == pytest.approx(len(training), abs=1)
+    assert len(set(offered)) == len(offered) <= len(FILMS)
 
 
 def test_a_text_that_waits_for_its_label_is_not_passed_over(tmp_path):
     with opened(tmp_path, evaluation_size=0.9) as labelling:
-        first = labelling.next("", "one tab")
-        assert first.stream == "evaluate"
+        waiting = labelling.next("", "one tab")
+        assert waiting.stream == "evaluate"
         for _ in range(60):
             task = labelling.next("", "another tab")
-            assert task.row != first.row
-            labelling.answer(task.row, right(task.text))
+            assert task.row != waiting.row
+            labelling.answer(task.row, right_label(task.text))
         assert labelling.evaluated_rows() == []
-        labelling.answer(first.row, "up")
-        assert labelling.evaluated_rows()[0] == first.row and len(labelling.evaluated_rows()) > 40
+
+        labelling.answer(waiting.row, "up")
+
+        assert labelling.evaluated_rows()[0] == waiting.row
+        assert len(labelling.evaluated_rows()) > 40
 
 
 def test_a_session_comes_back_as_it_was(tmp_path):
@@ -130,11 +163,15 @@ def test_a_session_comes_back_as_it_was(tmp_path):
         labelling.undo()
         label(labelling, 1)
         labelling.wait()
-        before, rows = labelling.status(), labelling.labels()
-        assert before["error_upper"] < 1 and before["n_training"] == 25
+        status = labelling.status()
+        labels = labelling.labels()
+    assert status["error_upper"] < 1
+    assert status["n_training"] == 25
+
     with opened(tmp_path, random_state=None, goal=0.9) as labelling:
         labelling.wait()
-        assert labelling.status() == before and labelling.labels() == rows
+        assert labelling.status() == status
+        assert labelling.labels() == labels
 
 
 def test_a_wrong_seed_is_refused_before_anything_is_written(tmp_path):
@@ -145,61 +182,102 @@ def test_a_wrong_seed_is_refused_before_anything_is_written(tmp_path):
     opened(tmp_path).close()
 
 
-def test_an_unfinished_line_is_dropped_and_a_damaged_one_is_refused(tmp_path):
+@pytest.fixture
+def journal(tmp_path):
+    """The file of a session with three answers."""
     with opened(tmp_path) as labelling:
         label(labelling, 3)
-    journal = tmp_path / "journal.jsonl"
-    whole = journal.read_bytes()
-    journal.write_bytes(whole + b'{"row": 3, "lab')
-    with opened(tmp_path) as labelling:
+    return tmp_path / "journal.jsonl"
+
+
+def test_an_unfinished_line_is_dropped(journal):
+    content = journal.read_bytes()
+    journal.write_bytes(content + b'{"row": 3, "lab')
+
+    with opened(journal.parent) as labelling:
         assert len(labelling.labels()) == 3
-    assert journal.read_bytes() == whole
-    answer = r"Line 5 of .* must be an answer to one of the texts"
-    for content, message in (
-        (whole[:-20] + b"\n" + whole[-20:], r"Line 4 of .* must be a JSON object"),
-        (whole + b'{"row": 999999, "label": "up"}\n', answer),
-        (whole + b'{"row": 1}\n', answer),
-        (whole + b'{"undo": 3, "who": "x"}\n', answer),
-        (whole + b'{"row": "x"}\n', answer),
-        (b'{"pacsent_labels": 1}\n', "must be as in"),
-    ):
-        journal.write_bytes(content)
-        with pytest.raises(ValueError, match=message):
-            opened(tmp_path)
+
+    assert journal.read_bytes() == content
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"row": 999999, "label": "up"}\n',
+        b'{"row": 1}\n',
+        b'{"undo": 3, "who": "x"}\n',
+        b'{"row": "x"}\n',
+    ],
+)
+def test_a_line_that_is_no_answer_is_rejected(journal, line):
+    journal.write_bytes(journal.read_bytes() + line)
+    with pytest.raises(ValueError, match=r"Line 5 of .* must be an answer to one of the texts"):
+        opened(journal.parent)
+
+
+def test_a_line_broken_in_two_is_rejected(journal):
+    content = journal.read_bytes()
+    journal.write_bytes(content[:-20] + b"\n" + content[-20:])
+    with pytest.raises(ValueError, match=r"Line 4 of .* must be a JSON object"):
+        opened(journal.parent)
+
+
+def test_a_first_line_without_the_settings_is_rejected(journal):
+    journal.write_bytes(b'{"pacsent_labels": 1}\n')
+    with pytest.raises(ValueError, match="must be as in"):
+        opened(journal.parent)
 
 
 @pytest.mark.parametrize("seed", [None, 7])
 @pytest.mark.parametrize("content", [b"", b"{", b'{"pacsent_labels": 1, "cla'])
 def test_half_a_first_line_and_nothing_else_is_a_new_journal(tmp_path, content, seed):
     (tmp_path / "journal.jsonl").write_bytes(content)
+
     with opened(tmp_path, random_state=seed) as labelling:
         label(labelling, 3)
-        drawn = labelling.seed
+        drawn_seed = labelling.seed
+
+    assert seed is None or drawn_seed == seed
     with opened(tmp_path, random_state=seed) as labelling:
         assert len(labelling.labels()) == 3
-        assert labelling.seed == drawn and drawn == (drawn if seed is None else seed)
+        assert labelling.seed == drawn_seed
 
 
 def test_a_full_disk_loses_the_last_answer_alone(tmp_path, monkeypatch):
-    with closing(Journal(tmp_path / "j.jsonl", {"seed": 1})) as journal:
+    path = tmp_path / "j.jsonl"
+
+    def fail(file):
+        raise OSError("full")
+
+    with closing(Journal(path, {"seed": 1})) as journal:
         journal.append({"row": 1})
-        written = (tmp_path / "j.jsonl").read_bytes()
-        monkeypatch.setattr(os, "fsync", lambda file: (_ for _ in ()).throw(OSError("full")))
+        content = path.read_bytes()
+        monkeypatch.setattr(os, "fsync", fail)
+
         with pytest.raises(OSError, match="The last answer was not kept"):
             journal.append({"row": 2})
-        assert (tmp_path / "j.jsonl").read_bytes() == written
+
+        assert path.read_bytes() == content
 
 
-def test_other_texts_other_classes_and_a_second_process_are_refused(tmp_path):
+def test_a_second_process_is_rejected(tmp_path):
     with opened(tmp_path), pytest.raises(ValueError, match="one process at a time"):
         opened(tmp_path)
-    for texts, classes, folder, message in (
-        (TEXTS[1:], ["up", "down"], tmp_path, "texts must be as in"),
-        (TEXTS, ["up", "down", "none"], tmp_path, "classes must be as in"),
-        (TEXTS, ["up", "up"], tmp_path / "new", "at least two different names"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            Labelling(texts, classes, folder, encoder=None)
+
+
+def test_other_texts_are_rejected(journal):
+    with pytest.raises(ValueError, match="texts must be as in"):
+        Labelling(FILMS[1:], ["up", "down"], journal.parent, encoder=None)
+
+
+def test_other_classes_are_rejected(journal):
+    with pytest.raises(ValueError, match="classes must be as in"):
+        Labelling(FILMS, ["up", "down", "none"], journal.parent, encoder=None)
+
+
+def test_one_class_is_too_few(tmp_path):
+    with pytest.raises(ValueError, match="at least two different names"):
+        Labelling(FILMS, ["up", "up"], tmp_path / "new", encoder=None)
 
 
 def test_agreement_as_published():
@@ -207,39 +285,60 @@ def test_agreement_as_published():
     units = ("111", "2232", "3333", "3333", "2222", "1234", "4444", "1121", "2222", "555", "11")
     answers = {row: dict(enumerate(labels)) for row, labels in enumerate((*units, "3"))}
     assert agreement(answers)["value"] == pytest.approx(0.743, abs=5e-4)
+
+
+def test_agreement_of_two_annotators_by_hand():
+    pairs = zip("aabb", "aaba")
+    answers = {row: {"ann": ann, "ben": ben} for row, (ann, ben) in enumerate(pairs)}
+    assert agreement(answers)["value"] == pytest.approx(1 - 7 * 2 / 30)
+
+
+def test_there_is_no_agreement_of_one_annotator():
     assert agreement({1: {"ann": "x"}}) is None
-    assert agreement({1: {"ann": "x", "ben": "x"}})["value"] is None  # chance explains everything
-    pairs = {row: {"ann": a, "ben": b} for row, (a, b) in enumerate(zip("aabb", "aaba"))}
-    assert agreement(pairs)["value"] == pytest.approx(1 - 7 * 2 / 30)
 
 
-def test_annotators_share_a_tenth_of_the_texts_and_undo_their_own_answers(tmp_path):
+def test_agreement_has_no_value_where_chance_explains_everything():
+    assert agreement({1: {"ann": "x", "ben": "x"}})["value"] is None
+
+
+def test_annotators_undo_their_own_answers(tmp_path):
     with opened(tmp_path) as labelling:
-        first = labelling.next("ann").row
-        labelling.answer(first, "up", "ann")
-        other = labelling.next("ben", "x").row
-        labelling.answer(other, "down", "ben")
-        assert labelling.undo("ann") == first and labelling.undo("ann") is None
-        assert labelling.labels() == {other: "down"} and labelling.next("ann").row == first
-        labelling.undo("ben")
+        row_of_ann = labelling.next("ann").row
+        labelling.answer(row_of_ann, "up", "ann")
+        row_of_ben = labelling.next("ben", "x").row
+        labelling.answer(row_of_ben, "down", "ben")
+
+        assert labelling.undo("ann") == row_of_ann
+        assert labelling.undo("ann") is None
+
+        assert labelling.labels() == {row_of_ben: "down"}
+        assert labelling.next("ann").row == row_of_ann
+
+
+def test_annotators_share_a_tenth_of_the_texts(tmp_path):
+    with opened(tmp_path) as labelling:
         label(labelling, 30, "ann")
         label(labelling, 30, "ben")
         shared = labelling.status()["agreement"]
-    assert shared["measure"] == "Krippendorff's alpha" and shared["value"] == 1.0
+
+    assert shared["measure"] == "Krippendorff's alpha"
+    assert shared["value"] == 1.0
     assert 3 <= shared["texts"] <= 5
 
 
 @pytest.fixture
 def table(tmp_path):
+    """The films as a table with numbers."""
     path = tmp_path / "films.csv"
-    path.write_text("id,text\n" + "".join(f'{i},"{text}"\n' for i, text in enumerate(TEXTS)))
+    rows = [f'{i},"{text}"\n' for i, text in enumerate(FILMS)]
+    path.write_text("id,text\n" + "".join(rows))
     return path
 
 
-def start(table, *more, **how):
+def start(table, *arguments, **options):
     """`pacsent label` as a process, with the key of its URL."""
-    options = ["--labels", "up,down", "--encoder", "none", "--random-state", "5", "--port", "0"]
-    server = Running("label", table, *options, "--no-browser", *more, **how)
+    command = ["label", table, "--labels", "up,down", "--encoder", "none", "--random-state", "5"]
+    server = Running(*command, "--port", "0", "--no-browser", *arguments, **options)
     server.key = server.urls[0].partition("?key=")[2]
     return server
 
@@ -248,125 +347,197 @@ def test_the_end_of_labelling_writes_the_table_the_model_and_the_certificate(tab
     folder = table.with_name("films-labels")
     with opened(folder) as labelling:
         label(labelling, 60)
+
     server = start(table, "--json", stdout=subprocess.PIPE)
-    other = start(table, "-o", table.with_name("other"))
-    other.end(signal.SIGKILL)
-    # the keys do not follow from the seed
-    assert server.key != other.key and min(len(server.key), len(other.key)) >= 24
     assert server.post("/next", {})["status"]["n_labels"] == 60
     server.end(signal.SIGINT)
+
     status = json.loads(server.process.stdout.read())
-    assert status["n_labels"] == 60 and status["error_upper"] < 1
-    rows = (folder / "labels.csv").read_text().splitlines()
-    assert rows[0] == "id,text,label,stream" and len(rows) == len(TEXTS) + 1
+    assert status["n_labels"] == 60
+    assert status["error_upper"] < 1
+    header, *rows = (folder / "labels.csv").read_text().splitlines()
+    assert header == "id,text,label,stream"
+    assert len(rows) == len(FILMS)
     assert sum(row.endswith((",evaluate", ",train")) for row in rows) == 60
     certificate = read_certificate((folder / "certificate.json").read_text())
-    assert certificate.error_upper == status["error_upper"] and certificate.n_training == 25
+    assert certificate.error_upper == status["error_upper"]
+    assert certificate.n_training == 25
     assert load(folder / "model").predict(["lovely sunrise"]).tolist() == ["up"]
 
 
-def test_bad_input_is_one_line(table):
-    for options, message in (
+@pytest.mark.slow
+def test_keys_do_not_follow_from_the_seed(table):
+    first, second = (start(table, "-o", table.with_name(name)) for name in ("first", "second"))
+    for server in (first, second):
+        server.end(signal.SIGKILL)
+
+    assert first.key != second.key
+    assert min(len(first.key), len(second.key)) >= 24
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
         (["up"], "labels must be at least two"),
         (["a,b", "--goal", "2"], "--goal"),
         (["a,b", "--text-column", "no"], "must include no"),
-    ):
-        done = invoke("label", table, "--encoder", "none", "--labels", *options)
-        assert done.exit_code != 0 and message in done.stderr, done.output
-        assert not table.with_name("films-labels").joinpath("labels.csv").exists()
+    ],
+)
+def test_bad_input_is_one_line(table, options, message):
+    done = invoke("label", table, "--encoder", "none", "--labels", *options)
+
+    assert done.exit_code != 0
+    assert message in done.stderr, done.output
+    assert not table.with_name("films-labels").joinpath("labels.csv").exists()
 
 
 @pytest.fixture
-def client(tmp_path):
+def labelling(tmp_path):
+    with opened(tmp_path) as labelling:
+        yield labelling
+
+
+@pytest.fixture
+def client(labelling):
+    """A client with a key without a name; the other key is that of "ann"."""
     pytest.importorskip("fastapi")
     from fastapi.testclient import TestClient
 
     from pacsent.web.label_server import label_app
 
-    with opened(tmp_path) as labelling:
-        app = label_app(labelling, {KEY: "", "k" * 16: "ann"})
-        made = TestClient(app, headers={"authorization": f"Bearer {KEY}"})
-        made.labelling = labelling
-        yield made
+    app = label_app(labelling, {KEY: "", KEY_OF_ANN: "ann"})
+    return TestClient(app, headers={"authorization": f"Bearer {KEY}"})
 
 
-def test_the_page_answers_skips_and_undoes(client):
+KEY_OF_ANN = "k" * 16
+
+
+@pytest.fixture
+def post(client):
+    """A function that sends a request of a tab and returns the next row and the status."""
+
     def post(path, tab, **body):
         content = client.post(path, json={"tab": tab, **body}).json()
         return content["task"]["row"], content["status"]
 
-    assert "Labelling" in client.get("/").text and client.get("/page/label.js").status_code == 200
-    first, _ = post("/next", "a")
-    assert post("/next", "a")[0] == first != post("/next", "b")[0]
-    client.post("/leave", json={"tab": "a"})  # a closed tab does not freeze the certificate
-    assert post("/next", "c")[0] == first
-    row, status = post("/answer", "c", row=first, label="up")
-    assert status["n_labels"] == 1 and row != first
-    assert post("/answer", "c", row=first, label=None)[1]["n_skipped"] == 1
-    assert post("/undo", "c")[1]["n_labels"] == 1
-    # the key says who answers
-    answer, ann = {"row": row, "label": "up", "who": "ben"}, f"Bearer {'k' * 16}"
-    content = client.post("/answer", json=answer, headers={"authorization": ann}).json()
+    return post
+
+
+def test_the_page_and_its_script_are_there(client):
+    assert "Labelling" in client.get("/").text
+    assert client.get("/page/label.js").status_code == 200
+
+
+def test_tabs_have_different_texts(post):
+    row, _ = post("/next", "a")
+    assert post("/next", "a")[0] == row
+    assert post("/next", "b")[0] != row
+
+
+def test_a_closed_tab_does_not_freeze_the_certificate(client, post):
+    row, _ = post("/next", "a")
+    client.post("/leave", json={"tab": "a"})
+    assert post("/next", "b")[0] == row
+
+
+def test_the_page_answers_skips_and_undoes(post):
+    row, _ = post("/next", "a")
+
+    next_row, status = post("/answer", "a", row=row, label="up")
+    assert next_row != row
+    assert status["n_labels"] == 1
+
+    _, status = post("/answer", "a", row=row, label=None)
+    assert status["n_skipped"] == 1
+
+    _, status = post("/undo", "a")
+    assert status["n_labels"] == 1
+
+
+def test_the_key_says_who_answers(client, labelling, post):
+    row, _ = post("/next", "a")
+    answer = {"row": row, "label": "up", "who": "ben"}
+    headers = {"authorization": f"Bearer {KEY_OF_ANN}"}
+
+    content = client.post("/answer", json=answer, headers=headers).json()
+
     assert content["who"] == "ann"
-    assert client.labelling._answers.by_row[row] == {"ann": "up"}
+    assert labelling._answers.by_row[row] == {"ann": "up"}
 
 
 def test_the_last_texts_are_shown_although_another_tab_had_them(tmp_path):
     texts = ["warm sea light", "cold rain room", "sweet tea pot", "dim fox trail"]
     with Labelling(texts, ["up", "down"], tmp_path, encoder=None) as labelling:
-        waiting = labelling.next("", "closed tab").row
+        waiting_row = labelling.next("", "closed tab").row
         rows = []
         while (task := labelling.next()) is not None:
             rows.append(task.row)
             labelling.answer(task.row, "up")
-        assert sorted(rows) == [0, 1, 2, 3] and rows[-1] == waiting
+
+        assert sorted(rows) == [0, 1, 2, 3]
+        assert rows[-1] == waiting_row
         assert labelling.evaluated_rows() == labelling.streams.evaluation
 
 
-def test_accuracy_is_not_revealed_by_single_judging_labels(tmp_path):
+def test_accuracy_is_not_revealed_by_single_evaluation_labels(tmp_path):
     """Else an annotator would learn whether the hidden guess was right."""
+    revealed = []
     with opened(tmp_path) as labelling:
         label(labelling, 55)
         labelling.wait()
-        revealed = []
         for _ in range(40):
             task = labelling.next()
-            labelling.answer(task.row, right(task.text))
+            labelling.answer(task.row, right_label(task.text))
             if task.stream == "evaluate":
-                revealed.append((labelling.status()["accuracy"], labelling.status()["n_evaluated"]))
-        assert len(set(revealed)) <= 1 + len(revealed) // 10
+                status = labelling.status()
+                revealed.append((status["accuracy"], status["n_evaluated"]))
+    assert len(set(revealed)) <= 1 + len(revealed) // 10
 
 
-def test_progress_fills_towards_the_goal(tmp_path):
-    for goal in (0.01, 0.6, None):
-        with opened(tmp_path / str(goal), goal=goal) as labelling:
-            assert labelling.status()["progress"] == 0
-            label(labelling, 60)
-            labelling.wait()
-            status = labelling.status()
-        way = (1 - status["error_upper"]) / (1 - (goal or 0))
-        assert 0 < status["progress"] == pytest.approx(min(1, way))
-        assert (status["progress"] == 1) == status["reached"]
+@pytest.mark.parametrize("goal", [0.01, 0.6, None])
+def test_progress_fills_towards_the_goal(tmp_path, goal):
+    with opened(tmp_path, goal=goal) as labelling:
+        assert labelling.status()["progress"] == 0
+        label(labelling, 60)
+        labelling.wait()
+        status = labelling.status()
+
+    fraction = (1 - status["error_upper"]) / (1 - (goal or 0))
+    assert 0 < status["progress"] == pytest.approx(min(1, fraction))
+    assert (status["progress"] == 1) == status["reached"]
 
 
-def test_the_page_refuses_what_is_wrong(client):
-    assert client.post("/next", json={}, headers={"authorization": "Bearer no"}).status_code == 401
-    for body in ({"row": "x"}, {"row": 10**9}, {"row": 0, "label": "other"}):
-        response = client.post("/answer", json=body)
-        assert response.status_code == 422 and response.json()["error"]["message"]
+def test_a_wrong_key_is_rejected(client):
+    response = client.post("/next", json={}, headers={"authorization": "Bearer no"})
+    assert response.status_code == 401
+
+
+@pytest.mark.parametrize("body", [{"row": "x"}, {"row": 10**9}, {"row": 0, "label": "other"}])
+def test_a_wrong_answer_is_rejected_with_a_message(client, labelling, body):
+    response = client.post("/answer", json=body)
+
+    assert response.status_code == 422
+    assert response.json()["error"]["message"]
+    assert labelling.labels() == {}
+
+
+def test_a_long_body_is_rejected(client):
     assert client.post("/next", json={"tab": "x" * (1 << 17)}).status_code == 413
+
+
+def test_no_other_file_is_served(client):
     assert client.get("/../../etc/passwd").status_code == 404
-    assert client.labelling.labels() == {}
 
 
 @pytest.mark.slow
 def test_kill_9_loses_no_answer_that_was_acknowledged(table):
-    for n_known in (0, 7):
+    for n_saved in (0, 7):
         server = start(table)
         content = server.post("/next", {})
-        assert content["status"]["n_labels"] == n_known
+        assert content["status"]["n_labels"] == n_saved
         for _ in range(7):
-            content = server.post("/answer", {"row": content["task"]["row"], "label": "up"})
+            row = content["task"]["row"]
+            content = server.post("/answer", {"row": row, "label": "up"})
         server.end(signal.SIGKILL)
 
 
