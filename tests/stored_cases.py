@@ -4,9 +4,12 @@
 answers of that day. `tests/storage/test_stored_files.py` opens the stored files and asks again.
 """
 
+import inspect
 import json
 import warnings
+from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from unittest.mock import patch
 
@@ -61,113 +64,305 @@ class Data:
 def new_words() -> WordVectors:
     """Word vectors with both matrices for the words of texts.json."""
     content = json.loads((STORED / "texts.json").read_text(encoding="utf-8"))
-    words, topics = content["words"], content["topics"]
+    words = content["words"]
+    topics = content["topics"]
     rng = np.random.default_rng(1)
-    tables = rng.normal(0, 0.4, (2, len(words), 8))
-    tables[:, np.arange(len(words)), topics] += 1
-    tables = tables.astype(np.float32)
+    matrices = rng.normal(0, 0.4, (2, len(words), 8))  # input and output vectors
+    matrices[:, np.arange(len(words)), topics] += 1
+    input_vectors, output_vectors = matrices.astype(np.float32)
+
     counts = np.geomspace(5000, 5, len(words)).astype(int).tolist()
-    return WordVectors(Vocabulary(words, counts, normalize="paper"), *tables)
+    vocabulary = Vocabulary(words, counts, normalize="paper")
+    return WordVectors(vocabulary, input_vectors, output_vectors)
 
 
 def letter_encoder(texts):
     """An encoder of another program: how often each of five letters occurs, and a constant."""
-    return np.array([[*(text.count(letter) for letter in "aeiou"), 1.0] for text in texts])
+    rows = []
+    for text in texts:
+        counts = [text.count(letter) for letter in "aeiou"]
+        rows.append([*counts, 1.0])
+    return np.array(rows)
 
 
 # ---- models --------------------------------------------------------------------------------------
 
 
+# How the model of each folder of `models` is made, from the word vectors of the folder "words".
+MODELS: dict[str, Callable[[WordVectors], object]] = {}
+
+
+def model(name: str):
+    """Adds a function to MODELS. It takes the word vectors, or nothing if it needs none."""
+
+    def add(make):
+        takes_words = bool(inspect.signature(make).parameters)
+        MODELS[name] = make if takes_words else lambda words: make()
+        return make
+
+    return add
+
+
+@model("words")
+def _words(words):
+    return words
+
+
+@model("words-input-only")
+def _words_input_only(words):
+    return words.replace(output_vectors=None)
+
+
+@model("words-half-precision")
+def _words_half_precision(words):
+    return words.astype(np.float16)
+
+
+@model("words-compressed")
+def _words_compressed(words):
+    return compress(words, n_words=80, n_dims=6, bits=4)
+
+
+@model("words-8-bits")
+def _words_8_bits(words):
+    return compress(words, bits=8)
+
+
+@model("words-unicode")
 def _unicode_words() -> WordVectors:
     names = ["東京", "café", "größe", "i", "_", "naïve", "данные", "🙂"]
     rng = np.random.default_rng(2)
-    table = rng.normal(size=(len(names), 4)).astype(np.float32)
-    return WordVectors(Vocabulary(names, normalize="unicode"), table)
+    input_vectors = rng.normal(size=(len(names), 4)).astype(np.float32)
+    return WordVectors(Vocabulary(names, normalize="unicode"), input_vectors)
 
 
+@model("words-trained")
 def _trained_words() -> WordVectors:
     trainer = SkipGram(4, n_epochs=1, min_count=3, subsample=0, n_jobs=1, random_state=3)
     return trainer.fit(Data().texts[:100]).word_vectors_
 
 
+@model("words-fasttext")
+def _words_fasttext():
+    return pacsent.load(STORED / "formats" / "fasttext.bin")
+
+
+@model("words-pieces")
 def _words_of_pieces() -> WordVectors:
     return pacsent.load(STORED / "formats" / "static-model2vec")
 
 
-def _words_with_sentences(words) -> WordVectors:
-    return words.replace(sentences=make_encoder("Average", words, alpha=0.5).fit([]))
+@model("words-with-sentences")
+def _words_with_sentences(words):
+    average = make_encoder("Average", words, alpha=0.5).fit([])
+    return words.replace(sentences=average)
+
+
+@model("words-with-static-sentences")
+def _words_with_static_sentences(words):
+    return words.replace(sentences=_student())
 
 
 def _fitted_encoder(name, words):
-    options = (
-        {"random_state": 0} if "random_state" in make_encoder(name, words).get_params() else {}
-    )
-    return make_encoder(name, words, n_jobs=1, **options).fit(Data().texts[:60])
+    encoder = make_encoder(name, words, n_jobs=1)
+    if "random_state" in encoder.get_params():
+        encoder.set_params(random_state=0)
+    return encoder.fit(Data().texts[:60])
 
 
+# Of the methods with importance sampling, three are enough.
+_STORED_SAMPLED = ("i-Average", "i-PB-L2", "i-PB-neg")
+for _name in list_encoders():
+    if not _name.startswith("i-") or _name in _STORED_SAMPLED:
+        MODELS[f"encoder-{_name}"] = partial(_fitted_encoder, _name)
+
+
+@model("static")
 def _student():
     teacher = ExternalEncoder(letter_encoder, name="letters")
     return distill(teacher, Data().texts, n_words=100, n_subwords=20, n_epochs=1, random_state=0)
 
 
-def _classifier(**options) -> TextClassifier:
-    return TextClassifier(**{"encoder": None, "n_jobs": 1, **options})
+@model("static-compressed")
+def _compressed_student():
+    return _student().compress(n_words=60, bits=4)
 
 
-def _plain_classifier(**options) -> TextClassifier:
-    """A classifier by single words: its file is small."""
-    return _classifier(ngrams=(1, 1), characters=None, **options)
+@model("external")
+def _external():
+    return ExternalEncoder(letter_encoder, name="letters").fit()
 
 
-def _certified(estimator=None, **options) -> CertifiedClassifier:
+@model("concatenated")
+def _concatenated(words):
+    parts = [make_encoder("Average", words), make_encoder("PB-L2", words)]
+    return ConcatenatedEncoder(parts, fade=5.0).fit([])
+
+
+# ---- classifiers ---------------------------------------------------------------------------------
+
+
+def _new_classifier(encoder=None, **options) -> TextClassifier:
+    """A classifier by single words, not fitted: its file is small."""
+    return TextClassifier(encoder, n_jobs=1, ngrams=(1, 1), characters=None, **options)
+
+
+def _fit_40(classifier) -> TextClassifier:
+    """The classifier, fitted on the first forty texts."""
     data = Data()
-    if estimator is None:
-        estimator = _plain_classifier()
-    certified = CertifiedClassifier(estimator, random_state=0, calibration_size=0.6, **options)
-    return certified.fit(data.texts[:160], data.labels[:160])
+    return classifier.fit(data.texts[:40], data.labels[:40])
 
 
-def _unfitted(**options) -> CertifiedClassifier:
-    estimator = _plain_classifier()
-    return CertifiedClassifier(estimator, **{"random_state": 0, "calibration_size": 0.6, **options})
+@model("classifier-few-labels")
+def _classifier_few_labels():
+    return _fit_40(TextClassifier(None, n_jobs=1))
+
+
+@model("classifier-many-labels")
+def _classifier_many_labels():
+    data = Data()
+    return _new_classifier().fit(data.texts[:260], data.labels[:260])
+
+
+@model("classifier-two-classes")
+def _classifier_two_classes():
+    data = Data()
+    is_food = [label == "food" for label in data.labels[:40]]
+    return _new_classifier(class_weight="balanced").fit(data.texts[:40], is_food)
+
+
+@model("classifier-numbers")
+def _classifier_numbers():
+    data = Data()
+    lengths = [len(label) for label in data.labels[:40]]
+    return _new_classifier(selection="folds").fit(data.texts[:40], lengths)
+
+
+@model("classifier-words")
+def _classifier_words(words):
+    return _fit_40(_new_classifier(words))
+
+
+@model("classifier-words-with-sentences")
+def _classifier_words_with_sentences(words):
+    with_sentences = words.replace(sentences=_student())
+    return _fit_40(_new_classifier(with_sentences))
+
+
+@model("classifier-encoder-list")
+def _classifier_encoder_list(words):
+    encoders = [make_encoder("IDF-Average", words), make_encoder("PB-L2", words)]
+    return _fit_40(_new_classifier(encoders))
+
+
+@model("classifier-external")
+def _classifier_external():
+    return _fit_40(_new_classifier(ExternalEncoder(letter_encoder, name="letters")))
+
+
+@model("classifier-sets")
+def _classifier_sets():
+    data = Data()
+    return _new_classifier().fit(data.texts[:60], data.sets[:60])
+
+
+def _indicator() -> np.ndarray:
+    """Which texts have the labels "food" and "money", shape (300, 2)."""
+    rows = [["food" in labels, "money" in labels] for labels in Data().sets]
+    return np.array(rows, int)
+
+
+@model("classifier-indicator")
+def _classifier_indicator():
+    return _new_classifier().fit(Data().texts[:60], _indicator()[:60])
+
+
+# ---- certified classifiers -----------------------------------------------------------------------
+
+
+def _new_certified(estimator=None, calibration_size=0.6, **options) -> CertifiedClassifier:
+    """A certified classifier by single words, not fitted."""
+    estimator = _new_classifier() if estimator is None else estimator
+    return CertifiedClassifier(
+        estimator, random_state=0, calibration_size=calibration_size, **options
+    )
+
+
+def _fit_160(certified, **options) -> CertifiedClassifier:
+    """The classifier, fitted on the first 160 texts."""
+    data = Data()
+    return certified.fit(data.texts[:160], data.labels[:160], **options)
+
+
+@model("certified")
+def _certified():
+    return _fit_160(_new_certified(TextClassifier(None, n_jobs=1)))
+
+
+@model("certified-simultaneous")
+def _certified_simultaneous():
+    return _fit_160(_new_certified(simultaneous=True, n_candidates=3))
+
+
+@model("certified-randomized")
+def _certified_randomized():
+    return _fit_160(_new_certified(randomized_tests=True))
 
 
 def _certified_with_repeats(repeats) -> CertifiedClassifier:
     data = Data()
-    certified = _unfitted(repeats=repeats, calibration_size=0.5)
+    certified = _new_certified(repeats=repeats, calibration_size=0.5)
     return certified.fit(data.repeated[:200], data.repeated_labels[:200])
 
 
-def _certified_groups() -> CertifiedClassifier:
+@model("certified-repeats-unknown")
+def _certified_repeats_unknown():
+    return _certified_with_repeats(None)
+
+
+@model("certified-repeats-traffic")
+def _certified_repeats_traffic():
+    return _certified_with_repeats("traffic")
+
+
+@model("certified-repeats-copies")
+def _certified_repeats_copies():
+    return _certified_with_repeats("copies")
+
+
+@model("certified-groups")
+def _certified_groups():
+    return _fit_160(_new_certified(), groups=Data().groups[:160])
+
+
+@model("certified-sets")
+def _certified_sets():
     data = Data()
-    return _unfitted().fit(data.texts[:160], data.labels[:160], groups=data.groups[:160])
+    return _new_certified().fit(data.texts[:160], data.sets[:160])
 
 
-def _certified_sets() -> CertifiedClassifier:
-    data = Data()
-    return _unfitted().fit(data.texts[:160], data.sets[:160])
-
-
-def _certified_rare() -> CertifiedClassifier:
+@model("certified-rare-class")
+def _certified_rare():
     """One class has a single text: it is never predicted, and counts as an error."""
     data = Data()
+    labels = [*data.labels[:159], "rare"]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of the class that is never predicted
-        return _unfitted().fit(data.texts[:160], [*data.labels[:159], "rare"])
+        return _new_certified().fit(data.texts[:160], labels)
 
 
-def _certified_judge() -> CertifiedClassifier:
+@model("certified-judge")
+def _certified_judge():
     data = Data()
     judge = data.texts[120:200], data.predictions[120:200]
-    return _unfitted().fit(data.texts[:120], data.labels[:120], judge=judge)
+    return _new_certified().fit(data.texts[:120], data.labels[:120], judge=judge)
 
 
-def _indicator() -> np.ndarray:
-    data = Data()
-    return np.array([[name in labels for name in ("food", "money")] for labels in data.sets], int)
+# ---- indexes -------------------------------------------------------------------------------------
 
 
 def _index(words, **options) -> Index:
+    """Forty texts with their labels and numbers, of which two are deleted."""
     data = Data()
     index = Index(make_encoder("Average", words).fit([]), **options)
     metadata = [{"label": label, "number": n} for n, label in enumerate(data.labels[:40])]
@@ -176,6 +371,32 @@ def _index(words, **options) -> Index:
     return index
 
 
+@model("index-dense")
+def _index_dense(words):
+    return _index(words, lexical=False)
+
+
+@model("index-hybrid")
+def _index_hybrid(words):
+    return _index(words, lexical=0.3)
+
+
+@model("index-lexical")
+def _index_lexical(words):
+    return _index(words, lexical=1.0)
+
+
+@model("index-chunked")
+def _index_chunked(words):
+    return _index(words, chunk=True)
+
+
+@model("index-two-encoders")
+def _index_two_encoders(words):
+    return _index(words, query_encoder=make_encoder("PB-L2", words).fit([]))
+
+
+@model("index-certified")
 def _certified_index(words) -> Index:
     data = Data()
     index = Index(make_encoder("SIF-sum", words).fit([]))
@@ -185,75 +406,6 @@ def _certified_index(words) -> Index:
     return index
 
 
-# Which folder of `models` holds what. A function takes the word vectors of the folder "words".
-MODELS = {
-    "words": lambda words: words,
-    "words-input-only": lambda words: words.replace(output_vectors=None),
-    "words-half-precision": lambda words: words.astype(np.float16),
-    "words-compressed": lambda words: compress(words, n_words=80, n_dims=6, bits=4),
-    "words-8-bits": lambda words: compress(words, bits=8),
-    "words-unicode": lambda words: _unicode_words(),
-    "words-trained": lambda words: _trained_words(),
-    "words-fasttext": lambda words: pacsent.load(STORED / "formats" / "fasttext.bin"),
-    "words-pieces": lambda words: _words_of_pieces(),
-    "words-with-sentences": _words_with_sentences,
-    "words-with-static-sentences": lambda words: words.replace(sentences=_student()),
-    **{
-        f"encoder-{name}": lambda words, name=name: _fitted_encoder(name, words)
-        for name in list_encoders()
-        if not name.startswith("i-") or name in ("i-Average", "i-PB-L2", "i-PB-neg")
-    },
-    "static": lambda words: _student(),
-    "static-compressed": lambda words: _student().compress(n_words=60, bits=4),
-    "external": lambda words: ExternalEncoder(letter_encoder, name="letters").fit(),
-    "concatenated": lambda words: ConcatenatedEncoder(
-        [make_encoder("Average", words), make_encoder("PB-L2", words)], fade=5.0
-    ).fit([]),
-    "classifier-few-labels": lambda words: _classifier().fit(Data().texts[:40], Data().labels[:40]),
-    "classifier-many-labels": lambda words: _plain_classifier().fit(
-        Data().texts[:260], Data().labels[:260]
-    ),
-    "classifier-two-classes": lambda words: _plain_classifier(class_weight="balanced").fit(
-        Data().texts[:40], [label == "food" for label in Data().labels[:40]]
-    ),
-    "classifier-numbers": lambda words: _plain_classifier(selection="folds").fit(
-        Data().texts[:40], [len(label) for label in Data().labels[:40]]
-    ),
-    "classifier-words": lambda words: _plain_classifier(encoder=words).fit(
-        Data().texts[:40], Data().labels[:40]
-    ),
-    "classifier-words-with-sentences": lambda words: _plain_classifier(
-        encoder=words.replace(sentences=_student())
-    ).fit(Data().texts[:40], Data().labels[:40]),
-    "classifier-encoder-list": lambda words: _plain_classifier(
-        encoder=[make_encoder("IDF-Average", words), make_encoder("PB-L2", words)]
-    ).fit(Data().texts[:40], Data().labels[:40]),
-    "classifier-external": lambda words: _plain_classifier(
-        encoder=ExternalEncoder(letter_encoder, name="letters")
-    ).fit(Data().texts[:40], Data().labels[:40]),
-    "classifier-sets": lambda words: _plain_classifier().fit(Data().texts[:60], Data().sets[:60]),
-    "classifier-indicator": lambda words: _plain_classifier().fit(
-        Data().texts[:60], _indicator()[:60]
-    ),
-    "certified": lambda words: _certified(_classifier()),
-    "certified-simultaneous": lambda words: _certified(simultaneous=True, n_candidates=3),
-    "certified-randomized": lambda words: _certified(randomized_tests=True),
-    "certified-repeats-unknown": lambda words: _certified_with_repeats(None),
-    "certified-repeats-traffic": lambda words: _certified_with_repeats("traffic"),
-    "certified-repeats-copies": lambda words: _certified_with_repeats("copies"),
-    "certified-groups": lambda words: _certified_groups(),
-    "certified-sets": lambda words: _certified_sets(),
-    "certified-rare-class": lambda words: _certified_rare(),
-    "certified-judge": lambda words: _certified_judge(),
-    "index-dense": lambda words: _index(words, lexical=False),
-    "index-hybrid": lambda words: _index(words, lexical=0.3),
-    "index-lexical": lambda words: _index(words, lexical=1.0),
-    "index-chunked": lambda words: _index(words, chunk=True),
-    "index-two-encoders": lambda words: _index(
-        words, query_encoder=make_encoder("PB-L2", words).fit([])
-    ),
-    "index-certified": _certified_index,
-}
 # Models that need an encoder of another program to answer.
 EXTERNAL = {"external", "classifier-external"}
 # Models that need the library tokenizers to cut text into subwords.
@@ -287,17 +439,21 @@ def ask(model) -> dict:
 
 
 def _ask_words(words) -> dict:
-    some = list(words.words[:: max(1, len(words.words) // 5)])
+    step = max(1, len(words.words) // 5)
+    some_words = list(words.words[::step])
+    average = make_encoder("Average", words, alpha=0.0).fit([])
+    has_outputs = words.output_vectors is not None
+    has_sentences = words.sentences is not None
     answers = {
-        "words": some,
+        "words": some_words,
         "n_words": words.n_words,
         "digest": words.digest(),
         "counts": None if words.counts is None else words.counts[:5],
-        "input": [words.input(word) for word in some],
-        "output": None if words.output_vectors is None else [words.output(word) for word in some],
-        "most similar": words.most_similar(some[-1], 3),
-        "means": make_encoder("Average", words, alpha=0.0).fit([]).transform(Data().new),
-        "sentences": None if words.sentences is None else words.encode(Data().new),
+        "input": [words.input(word) for word in some_words],
+        "output": [words.output(word) for word in some_words] if has_outputs else None,
+        "most similar": words.most_similar(some_words[-1], 3),
+        "means": average.transform(Data().new),
+        "sentences": words.encode(Data().new) if has_sentences else None,
         "training": words.training,
         "corpus digest": words.corpus_digest,
     }
@@ -329,26 +485,30 @@ def _ask_classifier(classifier) -> dict:
 
 
 def _ask_certified(certified) -> dict:
-    new = Data().new
     answers = _ask_classifier(certified.estimator_)
     answers |= {
         "all classes": certified.classes_,
-        "all probabilities": certified.predict_proba(new),
+        "all probabilities": certified.predict_proba(Data().new),
         "certificate": certified.certificate_.to_json(),
         "verified": repr(certified.certificate_.verify()),
         "thresholds of precision": _statement(certified.tune_thresholds, precision=0.7),
         "thresholds of recall": _statement(certified.tune_thresholds, recall=0.7),
     }
-    if certified.target_type_ != "classes":
-        return answers | {
-            "false negatives": _statement(certified.control_risk, false_negatives=0.3),
-            "false discoveries": _statement(certified.control_risk, false_discoveries=0.3),
-        }
-    monitor = DriftMonitor(certified, random_state=0)
-    odd = [f"zzz{number} qqq{number}" for number in range(200)]
-    alarms = [monitor.update(part) for part in (new, Data().texts[200:], odd)]
+    if certified.target_type_ == "classes":
+        return answers | _ask_one_class_per_text(certified)
     return answers | {
-        "prediction sets": certified.predict_set(new, error=0.2),
+        "false negatives": _statement(certified.control_risk, false_negatives=0.3),
+        "false discoveries": _statement(certified.control_risk, false_discoveries=0.3),
+    }
+
+
+def _ask_one_class_per_text(certified) -> dict:
+    new_texts = Data().new
+    odd_texts = [f"zzz{number} qqq{number}" for number in range(200)]
+    monitor = DriftMonitor(certified, random_state=0)
+    alarms = [monitor.update(part) for part in (new_texts, Data().texts[200:], odd_texts)]
+    return {
+        "prediction sets": certified.predict_set(new_texts, error=0.2),
         "levels of prediction sets": certified.prediction_set_thresholds(error=0.2),
         "answers": _statement(certified.abstain, error=0.3),
         "answers at a chosen error": _statement(certified.abstain, error=None),
@@ -434,12 +594,13 @@ def _with_judge(**options):
 
 def _of_repeats(repeats, **options):
     data = Data()
-    wrong = [*data.repeated_labels[1:], data.repeated_labels[0]]
-    predictions = [
-        wrong[row] if row % 11 == 0 else label for row, label in enumerate(data.repeated_labels)
-    ]
-    options = {"texts": data.repeated, "random_state": 0, "repeats": repeats, **options}
-    return certify_predictions(data.repeated_labels, predictions, **options)
+    labels = data.repeated_labels
+    predictions = labels.copy()
+    for row in range(0, len(labels), 11):
+        predictions[row] = labels[(row + 1) % len(labels)]
+    return certify_predictions(
+        labels, predictions, texts=data.repeated, random_state=0, repeats=repeats, **options
+    )
 
 
 def _of_sets(**options):
@@ -451,22 +612,27 @@ def _of_sets(**options):
 def _of_a_function():
     data = Data()
 
-    def names_food(texts):
-        return ["food" if "soup" in text else label for text, label in zip(texts, data.predictions)]
+    def predict(texts):
+        predictions = zip(texts, data.predictions)
+        return ["food" if "soup" in text else label for text, label in predictions]
 
-    return certify(names_food, data.texts, data.labels, per_class=True, random_state=0)
+    return certify(predict, data.texts, data.labels, per_class=True, random_state=0)
 
 
 def _of_checked_labels(**options):
     data = Data()
     texts = [f"{text} number {copy}" for copy in range(4) for text in data.texts]
-    right, machine = data.labels * 4, data.predictions * 4
+    right_labels = data.labels * 4
+    machine_labels = data.predictions * 4
+
+    scores = []
+    for row, (right, machine) in enumerate(zip(right_labels, machine_labels)):
+        scores.append(row % 13 + 20 * (right == machine))
 
     def answer(row, text):
-        return None if row % 97 == 0 else right[row]
+        return None if row % 97 == 0 else right_labels[row]
 
-    scores = [row % 13 + 20 * (a == b) for row, (a, b) in enumerate(zip(right, machine))]
-    checked = check_labels(texts, machine, scores, ask=answer, random_state=0, **options)
+    checked = check_labels(texts, machine_labels, scores, ask=answer, random_state=0, **options)
     return checked.certificate
 
 
@@ -480,29 +646,34 @@ def _of_vectors():
     return measure_fidelity(np.array(own), np.array(teacher), teacher="pairs")
 
 
+def _of_stream():
+    losses = np.arange(200) % 20 == 7
+    return certify_stream(losses, n_training=100, n_duplicates=3)
+
+
 # Each is made of labels and predictions alone, with nothing fitted.
 CERTIFICATES = {
-    "error": lambda: _of_predictions(),
-    "error-without-texts": lambda: _of_predictions(texts=None),
-    "error-candidates": lambda: _of_predictions(n_candidates=5, delta=0.01),
-    "error-per-class": lambda: _of_predictions(recall="all", precision="all"),
-    "error-one-class": lambda: _of_predictions(recall=["food"], precision=["money"]),
-    "error-groups": lambda: _of_predictions(groups=Data().groups),
-    "error-few-groups": lambda: _of_predictions(groups=[row % 4 for row in range(300)]),
-    "error-batch": lambda: _of_predictions(slice(100), unlabelled=200),
-    "error-judge": lambda: _with_judge(),
-    "error-judge-simultaneous": lambda: _with_judge(simultaneous=True),
-    "error-repeats-unknown": lambda: _of_repeats(None),
-    "error-repeats-unknown-per-class": lambda: _of_repeats(None, recall="all", precision="all"),
-    "error-repeats-traffic": lambda: _of_repeats("traffic"),
-    "error-repeats-copies": lambda: _of_repeats("copies"),
+    "error": partial(_of_predictions),
+    "error-without-texts": partial(_of_predictions, texts=None),
+    "error-candidates": partial(_of_predictions, n_candidates=5, delta=0.01),
+    "error-per-class": partial(_of_predictions, recall="all", precision="all"),
+    "error-one-class": partial(_of_predictions, recall=["food"], precision=["money"]),
+    "error-groups": partial(_of_predictions, groups=Data().groups),
+    "error-few-groups": partial(_of_predictions, groups=[row % 4 for row in range(300)]),
+    "error-batch": partial(_of_predictions, slice(100), unlabelled=200),
+    "error-judge": partial(_with_judge),
+    "error-judge-simultaneous": partial(_with_judge, simultaneous=True),
+    "error-repeats-unknown": partial(_of_repeats, None),
+    "error-repeats-unknown-per-class": partial(_of_repeats, None, recall="all", precision="all"),
+    "error-repeats-traffic": partial(_of_repeats, "traffic"),
+    "error-repeats-copies": partial(_of_repeats, "copies"),
     "error-of-a-function": _of_a_function,
-    "multilabel": lambda: _of_sets(),
-    "multilabel-texts": lambda: _of_sets(texts=Data().texts, n_candidates=2),
-    "multilabel-groups": lambda: _of_sets(groups=Data().groups),
-    "stream": lambda: certify_stream(np.arange(200) % 20 == 7, n_training=100, n_duplicates=3),
-    "label-check": lambda: _of_checked_labels(),
-    "label-check-candidates": lambda: _of_checked_labels(error=0.1, n_candidates=2),
+    "multilabel": partial(_of_sets),
+    "multilabel-texts": partial(_of_sets, texts=Data().texts, n_candidates=2),
+    "multilabel-groups": partial(_of_sets, groups=Data().groups),
+    "stream": _of_stream,
+    "label-check": partial(_of_checked_labels),
+    "label-check-candidates": partial(_of_checked_labels, error=0.1, n_candidates=2),
     "fidelity": _of_vectors,
 }
 
@@ -529,10 +700,10 @@ def _of_heuristics():
 
 # Stored and verified with the texts and the encoder, which measures everything again.
 ENCODER_CERTIFICATES = {
-    "encoder-continuation": lambda: _of_encoder("continuation"),
-    "encoder-words": lambda: _of_encoder("A"),
-    "encoder-documents": lambda: _of_encoder("B", posterior="prior"),
-    "encoder-squared": lambda: _of_encoder("C"),
+    "encoder-continuation": partial(_of_encoder, "continuation"),
+    "encoder-words": partial(_of_encoder, "A"),
+    "encoder-documents": partial(_of_encoder, "B", posterior="prior"),
+    "encoder-squared": partial(_of_encoder, "C"),
     "encoder-heuristics": _of_heuristics,
 }
 
@@ -549,17 +720,24 @@ def statements() -> dict:
     def second(texts):
         return data.judge[:40]
 
-    has = np.tile(_indicator()[:150].astype(bool), (2, 1))
-    scores = (has * 0.6 + (np.arange(600).reshape(300, 2) * 37 % 40) / 100).clip(0, 1)
-    found = {
-        "compare": str(compare(first, second, data.texts[:40], data.labels[:40], random_state=0)),
-        "compare repeats": str(
-            compare(first, second, data.repeated[:40], data.repeated_labels[:40], random_state=0)
-        ),
-        "false negatives": str(control_risk(has, scores, false_negatives=0.2, random_state=0)),
-        "false discoveries": str(control_risk(has, scores, false_discoveries=0.3, random_state=0)),
-    }
-    return as_json(found)
+    is_label = np.tile(_indicator()[:150].astype(bool), (2, 1))  # (300, 2)
+    noise = (np.arange(600).reshape(300, 2) * 37 % 40) / 100
+    scores = (is_label * 0.6 + noise).clip(0, 1)
+
+    comparison = compare(first, second, data.texts[:40], data.labels[:40], random_state=0)
+    comparison_with_repeats = compare(
+        first, second, data.repeated[:40], data.repeated_labels[:40], random_state=0
+    )
+    false_negatives = control_risk(is_label, scores, false_negatives=0.2, random_state=0)
+    false_discoveries = control_risk(is_label, scores, false_discoveries=0.3, random_state=0)
+    return as_json(
+        {
+            "compare": str(comparison),
+            "compare repeats": str(comparison_with_repeats),
+            "false negatives": str(false_negatives),
+            "false discoveries": str(false_discoveries),
+        }
+    )
 
 
 # ---- what is held out ----------------------------------------------------------------------------
@@ -586,52 +764,63 @@ class Recorder(ClassifierMixin, BaseEstimator):
         return self.classes_[self.predict_proba(X).argmax(axis=1)]
 
 
-def _split(texts, labels, *, groups=None, judge=None, **options):
-    certified = CertifiedClassifier(Recorder(), **{"random_state": 0, **options})
+def _split(texts, labels, *, groups=None, judge=None, random_state=0, **options):
+    """What a classifier holds out of these rows, and what it concludes from it."""
+    certified = CertifiedClassifier(Recorder(), random_state=random_state, **options)
     weights = np.arange(len(texts)) + 2
     certified.fit(texts, labels, sample_weight=weights, groups=groups, judge=judge)
+
+    certificate = certified.certificate_.to_dict()
+    del certificate["pacsent_version"]
+    members = certified.calibration_.members
     return {
         "training rows": certified.estimator_.rows_.tolist(),
-        "certificate": _without_version(certified.certificate_.to_dict()),
+        "certificate": certificate,
         "levels of prediction sets": as_json(certified.prediction_set_thresholds(error=0.3)),
         "answers": as_json(certified.abstain(error=0.4).threshold),
         "planning labels": certified.out_of_fold_.labels.tolist(),
-        "members": {k: v.sum().item() for k, v in certified.calibration_.members.items()},
+        "members": {name: rows.sum().item() for name, rows in members.items()},
     }
 
 
-def _without_version(values):
-    return {name: value for name, value in values.items() if name != "pacsent_version"}
-
-
 def _plain_split(**options):
-    return _split(Data().texts, Data().labels, **options)
+    data = Data()
+    return _split(data.texts, data.labels, **options)
 
 
 def _repeated_split(**options):
-    return _split(Data().repeated, Data().repeated_labels, **options)
+    data = Data()
+    return _split(data.repeated, data.repeated_labels, **options)
+
+
+def _machine_labels():
+    """The second half of the texts with the labels of the machine."""
+    data = Data()
+    return data.texts[150:], data.predictions[150:]
+
+
+def _split_with_judge():
+    data = Data()
+    return _split(data.texts[:150], data.labels[:150], judge=_machine_labels())
+
+
+def _repeated_split_with_judge():
+    data = Data()
+    return _split(data.repeated[:150], data.repeated_labels[:150], judge=_machine_labels())
 
 
 SPLITS = {
-    "no repeats": lambda: _plain_split(),
-    "another seed": lambda: _plain_split(random_state=1),
-    "a fraction": lambda: _plain_split(calibration_size=0.25),
-    "repeats unknown": lambda: _repeated_split(),
-    "repeats unknown, more than half": lambda: _repeated_split(calibration_size=0.6),
-    "repeats traffic": lambda: _repeated_split(repeats="traffic"),
-    "repeats copies": lambda: _repeated_split(repeats="copies"),
-    "groups": lambda: _plain_split(groups=Data().groups),
-    "few groups": lambda: _plain_split(groups=[row % 4 for row in range(300)]),
-    "machine labels": lambda: _split(
-        Data().texts[:150],
-        Data().labels[:150],
-        judge=(Data().texts[150:], Data().predictions[150:]),
-    ),
-    "machine labels, repeats unknown": lambda: _split(
-        Data().repeated[:150],
-        Data().repeated_labels[:150],
-        judge=(Data().texts[150:], Data().predictions[150:]),
-    ),
+    "no repeats": partial(_plain_split),
+    "another seed": partial(_plain_split, random_state=1),
+    "a fraction": partial(_plain_split, calibration_size=0.25),
+    "repeats unknown": partial(_repeated_split),
+    "repeats unknown, more than half": partial(_repeated_split, calibration_size=0.6),
+    "repeats traffic": partial(_repeated_split, repeats="traffic"),
+    "repeats copies": partial(_repeated_split, repeats="copies"),
+    "groups": partial(_plain_split, groups=Data().groups),
+    "few groups": partial(_plain_split, groups=[row % 4 for row in range(300)]),
+    "machine labels": _split_with_judge,
+    "machine labels, repeats unknown": _repeated_split_with_judge,
 }
 
 

@@ -10,7 +10,7 @@ import inspect
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -39,17 +39,27 @@ PACKAGES = (
     "predict",
     "paper",
     "web",
+    "scale",
 )
-PACKAGES += ("scale",)
 PARAMETERS = {"texts", "X", "documents", "sentences", "query", "queries", "source", "calibration"}
 
 
 def _own_words(i):
-    return " ".join("own" + "".join(chr(97 + int(d)) for d in f"{i:02d}{j:02d}") for j in range(6))
+    """Six words that no other text has."""
+    words = []
+    for j in range(6):
+        letters = [chr(97 + int(digit)) for digit in f"{i:02d}{j:02d}"]
+        words.append("own" + "".join(letters))
+    return " ".join(words)
+
+
+def _make_text(i):
+    usual_words = SHORT[i % 20 :][:3]
+    return f"{' '.join(usual_words)} {_own_words(i)}"
 
 
 # Long enough for a certificate, each with words of its own: near-duplicates count as one text.
-TEXTS = [f"{' '.join(SHORT[i % 20 :][:3])} {_own_words(i)}" for i in range(66)]
+TEXTS = [_make_text(i) for i in range(66)]
 LABELS = ["up", "down"] * (len(TEXTS) // 2)
 OTHERS = [text.replace("own", "other") for text in TEXTS]
 
@@ -60,6 +70,10 @@ def classifier(calibration_size=0.5):
         pacsent.TextClassifier(None), calibration_size=calibration_size, random_state=0
     )
     return certified.fit(OTHERS, LABELS)
+
+
+def _plain_classifier():
+    return classifier().estimator_
 
 
 @cache
@@ -81,35 +95,6 @@ def _index(**options):
     return index
 
 
-def _added(texts):
-    index = pacsent.Index(average())
-    index.add(texts)
-    return [hit.text for hit in index.search(TEXTS[3], k=5)], len(index)
-
-
-def _updated(texts):
-    index = _index(lexical=True)
-    index.update(range(len(TEXTS)), texts)
-    return [hit.text for hit in index.search(TEXTS[3], k=5)], len(index)
-
-
-def _skipgram(texts):
-    settings = {"min_count": 1, "subsample": 0, "n_jobs": 1, "n_epochs": 1, "random_state": 0}
-    return pacsent.SkipGram(4, **settings).fit(texts).word_vectors_.input_vectors
-
-
-def _watched(texts):
-    monitor = certify.DriftMonitor(classifier(), random_state=0)
-    monitor.update(texts, LABELS)
-    return monitor.evidence
-
-
-def _certified_sets(texts):
-    sets = [{label} for label in LABELS]
-    options = {"classes": ["down", "up"], "texts": texts, "random_state": 0}
-    return str(certify.certify_predictions(sets, sets, **options))
-
-
 def _lengths(texts):
     return np.array([[len(text), text.count("e"), 1.0] for text in texts])
 
@@ -119,147 +104,320 @@ def _student():
     return pacsent.distill(_lengths, OTHERS, n_subwords=9, n_epochs=1)
 
 
-def _methods(prefix: str, model: Callable, names: str) -> dict[str, Callable]:
-    """Methods that take texts alone."""
-    return {
-        f"{prefix}.{name}": lambda texts, n=name: getattr(model(), n)(texts)
-        for name in names.split()
-    }
+# Calls by their names: functions of the texts alone, those that read token lists as well, and those
+# that accept rows of any kind.
+_TEXTS_ALONE: dict[str, Callable] = {}
+_OR_TOKENS: dict[str, Callable] = {}
+_ANY_ROWS: dict[str, Callable] = {}
 
 
-def _plain():
-    return classifier().estimator_
+def calls(name: str, table: dict[str, Callable] = _TEXTS_ALONE):
+    """Adds a function to a table: it calls `name` with texts and returns what can be compared."""
+
+    def add(call):
+        table[name] = call
+        return call
+
+    return add
 
 
-_TEXTS_ALONE: dict[str, Callable] = {
-    "text.as_texts": as_texts,
-    "sentences.BaseEncoder.posterior": lambda texts: external().posterior(texts)[0],
-    "sentences.BaseEncoder.stream": lambda texts: [v for v, _ in external().stream(texts)],
-    "search.Index.add": _added,
-    "search.Index.search": lambda texts: [
-        [hit.id for hit in hits] for hits in _index().search(texts, k=3)
-    ],
-    "search.Index.update": _updated,
-    "search.Index.certify": lambda texts: str(
-        _index(lexical=True).certify(texts, range(len(TEXTS)), k=2)
-    ),
-    "search.rerank": lambda texts: [r.text for r in search.rerank(TEXTS[3], texts, average())],
-    "search.clusters": lambda texts: search.clusters(texts, 3, encoder=average()).labels,
-    "sentences.distill": lambda texts: pacsent.distill(
-        _lengths, texts, n_subwords=9, n_epochs=1
-    ).encode(OTHERS),
-    "classify.check_labels": lambda texts: classify.check_labels(
-        texts, LABELS, ask=lambda row, _: LABELS[row], random_state=0
-    )[0],
-    "sentences.certify_student": lambda texts: str(
-        sentences.certify_student(_student(), texts, _lengths(TEXTS))
-    ),
-    "classify.TextClassifier.fit": lambda texts: (
-        pacsent.TextClassifier(None).fit(texts, LABELS).predict_proba(OTHERS)
-    ),
-    **_methods(
-        "classify.TextClassifier",
-        _plain,
-        "predict predict_proba predict_log_proba predict_with_scores decision_function "
-        "decision_values coverage are_covered",
-    ),
-    "classify.TextClassifier.stream": lambda texts: list(_plain().stream(texts)),
-    "classify.TextClassifier.score": lambda texts: _plain().score(texts, LABELS),
-    "classify.TextClassifier.report": lambda texts: _plain().report(texts, LABELS).to_dict(),
-    "classify.next_to_label": lambda texts: classify.next_to_label(_plain(), texts, 5),
-    "classify.suspicious_labels": lambda texts: classify.suspicious_labels(
-        texts, LABELS, model=_bayes()
-    ),
-    "classify.fit_learning_curve": lambda texts: str(
-        classify.fit_learning_curve(texts, LABELS, model=_bayes())
-    ),
-    "classify.audit": lambda texts: classify.audit(texts, LABELS, model=_bayes()).to_dict(),
-    **_methods(
-        "predict.CertifiedClassifier",
-        classifier,
-        "predict_with_scores predict predict_proba predict_log_proba compare_with_calibration",
-    ),
-    "predict.CertifiedClassifier.report": lambda texts: (
-        classifier().report(texts, LABELS).to_dict()
-    ),
-    "predict.CertifiedClassifier.fit": lambda texts: (
-        clone(classifier()).fit(texts, LABELS).predict_proba(OTHERS)
-    ),
-    "predict.CertifiedClassifier.predict_set": lambda texts: classifier().predict_set(
-        texts, error=0.3
-    ),
-    "predict.CertifiedClassifier.calibrate": lambda texts: (
-        classifier(0.3).calibrate(texts, LABELS).predict_proba(OTHERS)
-    ),
-    "certify.certify": lambda texts: certify.certify(classifier(), texts, LABELS).summary(),
-    "certify.HeldOutCertificate.verify": lambda texts: certify.certify_predictions(
-        LABELS, LABELS, texts=TEXTS
-    ).verify(LABELS, texts, LABELS),
-    "certify.compare": lambda texts: str(
-        certify.compare(classifier(), classifier(0.4), texts, LABELS, overlap="drop")
-    ),
-    "certify.DriftMonitor.update": _watched,
-    "predict.ClassThresholds.predict": lambda texts: (
-        classifier().tune_thresholds(recall=0.6).predict(texts)
-    ),
-    "predict.Abstaining.predict": lambda texts: list(
-        classifier().abstain(error=0.3).predict(texts)
-    ),
-    "web.make_map": lambda texts: web.make_map(average(), texts),
-}
-_OR_TOKENS: dict[str, Callable] = {
-    **_methods("words.Vocabulary", lambda: words().vocabulary, "encode digest"),
-    "words.Vocabulary.count": lambda texts: words().vocabulary.count(texts).toarray(),
-    "words.WordVectors.trained_on": lambda texts: words().trained_on(texts).fingerprint.documents,
-    "words.Corpus.build": lambda texts: (
-        pacsent.Corpus.build(texts, "corpus", min_count=1, overwrite=True).digest
-    ),
-    "words.SkipGram.fit": _skipgram,
-    **_methods("sentences.SentenceVectorizer", average, "fit_transform posterior"),
-    **_methods("sentences.EncoderMixin", average, "encode transform"),
-    "sentences.SentenceVectorizer.fit": lambda texts: average().fit(texts).n_sentences_,
-    "sentences.SentenceVectorizer.stream": lambda texts: [v for v, _ in average().stream(texts)],
-    "sentences.SentenceVectorizer.sample": lambda texts: average().sample(texts, random_state=0),
-    "paper.certify_encoder": lambda texts: str(
-        pacsent.certify_encoder(new("PB-L2"), texts, random_state=0)
-    ),
-    "paper.EncoderCertificate.verify": lambda texts: pacsent.certify_encoder(
-        new("PB-L2"), TEXTS, random_state=0
-    ).verify(texts, new("PB-L2")),
-    **{
-        f"paper.{name}": lambda texts, name=name, method=method: str(
-            getattr(paper, name)(new(method), texts, random_state=0)
-        )
-        for name, method in (
-            ("certify_words", "PB-L2"),
-            ("certify_squared_loss", "PB-L2"),
-            ("certify_documents", "w-PB-neg"),
-        )
-    },
-}
-_ANY_ROWS: dict[str, Callable] = {
-    "certify.certify_predictions": lambda texts: str(
-        certify.certify_predictions(LABELS, LABELS, texts=texts, random_state=0)
-    ),
-    "certify.certify_predictions of sets": _certified_sets,
-}
+def _call_method(make: Callable, method: str, texts):
+    return getattr(make(), method)(texts)
+
+
+def _add_methods(prefix: str, make: Callable, methods: str, table=_TEXTS_ALONE):
+    """Adds methods that take texts and nothing else."""
+    for method in methods.split():
+        table[f"{prefix}.{method}"] = partial(_call_method, make, method)
+
+
+# ---- functions of texts --------------------------------------------------------------------------
+
+_TEXTS_ALONE["text.as_texts"] = as_texts
+
+
+@calls("sentences.BaseEncoder.posterior")
+def _posterior(texts):
+    means, _ = external().posterior(texts)
+    return means
+
+
+@calls("sentences.BaseEncoder.stream")
+def _external_stream(texts):
+    return [vectors for vectors, _ in external().stream(texts)]
+
+
+@calls("sentences.distill")
+def _distill(texts):
+    student = pacsent.distill(_lengths, texts, n_subwords=9, n_epochs=1)
+    return student.encode(OTHERS)
+
+
+@calls("sentences.certify_student")
+def _certify_student(texts):
+    return str(sentences.certify_student(_student(), texts, _lengths(TEXTS)))
+
+
+@calls("search.Index.add")
+def _add(texts):
+    index = pacsent.Index(average())
+    index.add(texts)
+    return [hit.text for hit in index.search(TEXTS[3], k=5)], len(index)
+
+
+@calls("search.Index.search")
+def _search(texts):
+    return [[hit.id for hit in hits] for hits in _index().search(texts, k=3)]
+
+
+@calls("search.Index.update")
+def _update(texts):
+    index = _index(lexical=True)
+    index.update(range(len(TEXTS)), texts)
+    return [hit.text for hit in index.search(TEXTS[3], k=5)], len(index)
+
+
+@calls("search.Index.certify")
+def _certify_index(texts):
+    certificate = _index(lexical=True).certify(texts, range(len(TEXTS)), k=2)
+    return str(certificate)
+
+
+@calls("search.rerank")
+def _rerank(texts):
+    return [hit.text for hit in search.rerank(TEXTS[3], texts, average())]
+
+
+@calls("search.clusters")
+def _clusters(texts):
+    return search.clusters(texts, 3, encoder=average()).labels
+
+
+@calls("classify.TextClassifier.fit")
+def _fit(texts):
+    return pacsent.TextClassifier(None).fit(texts, LABELS).predict_proba(OTHERS)
+
+
+_add_methods(
+    "classify.TextClassifier",
+    _plain_classifier,
+    "predict predict_proba predict_log_proba predict_with_scores decision_function "
+    "decision_values coverage are_covered",
+)
+
+
+@calls("classify.TextClassifier.stream")
+def _stream(texts):
+    return list(_plain_classifier().stream(texts))
+
+
+@calls("classify.TextClassifier.score")
+def _score(texts):
+    return _plain_classifier().score(texts, LABELS)
+
+
+@calls("classify.TextClassifier.report")
+def _report(texts):
+    return _plain_classifier().report(texts, LABELS).to_dict()
+
+
+@calls("classify.check_labels")
+def _check_labels(texts):
+    checked = classify.check_labels(
+        texts, LABELS, ask=lambda row, text: LABELS[row], random_state=0
+    )
+    return checked[0]
+
+
+@calls("classify.next_to_label")
+def _next_to_label(texts):
+    return classify.next_to_label(_plain_classifier(), texts, 5)
+
+
+@calls("classify.suspicious_labels")
+def _suspicious_labels(texts):
+    return classify.suspicious_labels(texts, LABELS, model=_bayes())
+
+
+@calls("classify.fit_learning_curve")
+def _fit_learning_curve(texts):
+    return str(classify.fit_learning_curve(texts, LABELS, model=_bayes()))
+
+
+@calls("classify.audit")
+def _audit(texts):
+    return classify.audit(texts, LABELS, model=_bayes()).to_dict()
+
+
+@calls("predict.CertifiedClassifier.fit")
+def _fit_certified(texts):
+    return clone(classifier()).fit(texts, LABELS).predict_proba(OTHERS)
+
+
+_add_methods(
+    "predict.CertifiedClassifier",
+    classifier,
+    "predict_with_scores predict predict_proba predict_log_proba compare_with_calibration",
+)
+
+
+@calls("predict.CertifiedClassifier.report")
+def _report_certified(texts):
+    return classifier().report(texts, LABELS).to_dict()
+
+
+@calls("predict.CertifiedClassifier.predict_set")
+def _predict_set(texts):
+    return classifier().predict_set(texts, error=0.3)
+
+
+@calls("predict.CertifiedClassifier.calibrate")
+def _calibrate(texts):
+    return classifier(0.3).calibrate(texts, LABELS).predict_proba(OTHERS)
+
+
+@calls("predict.ClassThresholds.predict")
+def _predict_by_thresholds(texts):
+    return classifier().tune_thresholds(recall=0.6).predict(texts)
+
+
+@calls("predict.Abstaining.predict")
+def _predict_or_abstain(texts):
+    return list(classifier().abstain(error=0.3).predict(texts))
+
+
+@calls("certify.certify")
+def _certify(texts):
+    return certify.certify(classifier(), texts, LABELS).summary()
+
+
+@calls("certify.HeldOutCertificate.verify")
+def _verify(texts):
+    certificate = certify.certify_predictions(LABELS, LABELS, texts=TEXTS)
+    return certificate.verify(LABELS, texts, LABELS)
+
+
+@calls("certify.compare")
+def _compare(texts):
+    return str(certify.compare(classifier(), classifier(0.4), texts, LABELS, overlap="drop"))
+
+
+@calls("certify.DriftMonitor.update")
+def _monitor(texts):
+    monitor = certify.DriftMonitor(classifier(), random_state=0)
+    monitor.update(texts, LABELS)
+    return monitor.evidence
+
+
+@calls("web.make_map")
+def _make_map(texts):
+    return web.make_map(average(), texts)
+
+
+# ---- functions of texts or token lists -----------------------------------------------------------
+
+_add_methods("words.Vocabulary", lambda: words().vocabulary, "encode digest", _OR_TOKENS)
+_add_methods("sentences.SentenceVectorizer", average, "fit_transform posterior", _OR_TOKENS)
+_add_methods("sentences.EncoderMixin", average, "encode transform", _OR_TOKENS)
+
+
+@calls("words.Vocabulary.count", _OR_TOKENS)
+def _count(texts):
+    return words().vocabulary.count(texts).toarray()
+
+
+@calls("words.WordVectors.trained_on", _OR_TOKENS)
+def _trained_on(texts):
+    return words().trained_on(texts).fingerprint.documents
+
+
+@calls("words.Corpus.build", _OR_TOKENS)
+def _build_corpus(texts):
+    return pacsent.Corpus.build(texts, "corpus", min_count=1, overwrite=True).digest
+
+
+@calls("words.SkipGram.fit", _OR_TOKENS)
+def _train(texts):
+    trainer = pacsent.SkipGram(4, min_count=1, subsample=0, n_jobs=1, n_epochs=1, random_state=0)
+    return trainer.fit(texts).word_vectors_.input_vectors
+
+
+@calls("sentences.SentenceVectorizer.fit", _OR_TOKENS)
+def _fit_vectorizer(texts):
+    return average().fit(texts).n_sentences_
+
+
+@calls("sentences.SentenceVectorizer.stream", _OR_TOKENS)
+def _stream_vectors(texts):
+    return [vectors for vectors, _ in average().stream(texts)]
+
+
+@calls("sentences.SentenceVectorizer.sample", _OR_TOKENS)
+def _sample(texts):
+    return average().sample(texts, random_state=0)
+
+
+@calls("paper.certify_encoder", _OR_TOKENS)
+def _certify_encoder(texts):
+    return str(pacsent.certify_encoder(new("PB-L2"), texts, random_state=0))
+
+
+@calls("paper.EncoderCertificate.verify", _OR_TOKENS)
+def _verify_encoder(texts):
+    certificate = pacsent.certify_encoder(new("PB-L2"), TEXTS, random_state=0)
+    return certificate.verify(texts, new("PB-L2"))
+
+
+@calls("paper.certify_words", _OR_TOKENS)
+def _certify_words(texts):
+    return str(paper.certify_words(new("PB-L2"), texts, random_state=0))
+
+
+@calls("paper.certify_squared_loss", _OR_TOKENS)
+def _certify_squared_loss(texts):
+    return str(paper.certify_squared_loss(new("PB-L2"), texts, random_state=0))
+
+
+@calls("paper.certify_documents", _OR_TOKENS)
+def _certify_documents(texts):
+    return str(paper.certify_documents(new("w-PB-neg"), texts, random_state=0))
+
+
+# ---- functions of rows of any kind ---------------------------------------------------------------
+
+
+@calls("certify.certify_predictions", _ANY_ROWS)
+def _certify_predictions(texts):
+    return str(certify.certify_predictions(LABELS, LABELS, texts=texts, random_state=0))
+
+
+@calls("certify.certify_predictions of sets", _ANY_ROWS)
+def _certify_sets(texts):
+    sets = [{label} for label in LABELS]
+    certificate = certify.certify_predictions(
+        sets, sets, classes=["down", "up"], texts=texts, random_state=0
+    )
+    return str(certificate)
+
+
 TABLE = {**_TEXTS_ALONE, **_OR_TOKENS, **_ANY_ROWS}
 
+_CHECKED_BY_SCHEMA = "texts of a request, which its schema has checked"
+_CHECKED_BY_POSTERIOR = "texts that posterior has looked at"
 NOT_TEXTS = {
-    **{
-        f"web.ServedModel.{name}": "texts of a request, which its schema has checked"
-        for name in ("answer", "n_tokens", "posteriors")
-    },
+    "web.ServedModel.answer": _CHECKED_BY_SCHEMA,
+    "web.ServedModel.n_tokens": _CHECKED_BY_SCHEMA,
+    "web.ServedModel.posteriors": _CHECKED_BY_SCHEMA,
     "predict.control_risk": "as certify_predictions, whose clusters it uses",
     "certify.traffic_error_upper": "as certify_predictions, whose clusters it uses",
     "sentences.ExternalEncoder.fit": "learns nothing and looks at nothing",
     "sentences.RemoteEncoder.encode": "needs a server; EncoderMixin.encode calls it",
     "sentences.RemoteEncoder.request": "needs a server; encode calls it",
     "paper.certify_heuristics": "certify_encoder(kind='D'), which is in the table",
-    **{
-        f"sentences.PosteriorTerms.{name}": "texts that posterior has looked at"
-        for name in ("prior", "kl", "objective", "bound")
-    },
+    "sentences.PosteriorTerms.prior": _CHECKED_BY_POSTERIOR,
+    "sentences.PosteriorTerms.kl": _CHECKED_BY_POSTERIOR,
+    "sentences.PosteriorTerms.objective": _CHECKED_BY_POSTERIOR,
+    "sentences.PosteriorTerms.bound": _CHECKED_BY_POSTERIOR,
     "classify.TextClassifier.dense_features": "texts that a Python caller has read",
     "text.as_sentences": "its callers look at the elements",
     "words.Pieces.numbers": "texts that Vocabulary.encode has looked at",
@@ -288,19 +446,32 @@ OMITTED = {
 def public_calls() -> set[str]:
     """`package.Class.method` and `package.function` of the public API that take texts."""
     names = set()
-    for package in map(importlib.import_module, (f"pacsent.{name}" for name in PACKAGES)):
-        for public in map(package.__getattr__, dir(package)):
-            calls = [public] if inspect.isfunction(public) else []
-            if inspect.isclass(public):
-                methods = [getattr(public, n, None) for n in dir(public) if not n.startswith("_")]
-                calls = [inspect.unwrap(method) for method in methods if callable(method)]
-            for call in calls:
-                module = (getattr(call, "__module__", None) or "").split(".")
-                with contextlib.suppress(TypeError, ValueError):  # without a signature
-                    parameters = set(inspect.signature(call).parameters)
-                    if module[0] == "pacsent" and parameters & PARAMETERS:
-                        names.add(f"{module[1]}.{call.__qualname__}")
+    for name in PACKAGES:
+        package = importlib.import_module(f"pacsent.{name}")
+        for public_name in dir(package):
+            for function in _functions_of(getattr(package, public_name)):
+                module = (getattr(function, "__module__", None) or "").split(".")
+                if module[0] == "pacsent" and _takes_texts(function):
+                    names.add(f"{module[1]}.{function.__qualname__}")
     return names
+
+
+def _functions_of(public) -> list[Callable]:
+    """The function itself, or the public methods of a class."""
+    if inspect.isfunction(public):
+        return [public]
+    if not inspect.isclass(public):
+        return []
+    attributes = [getattr(public, name, None) for name in dir(public) if not name.startswith("_")]
+    return [inspect.unwrap(attribute) for attribute in attributes if callable(attribute)]
+
+
+def _takes_texts(function: Callable) -> bool:
+    try:
+        parameters = inspect.signature(function).parameters
+    except (TypeError, ValueError):  # without a signature
+        return False
+    return not PARAMETERS.isdisjoint(parameters)
 
 
 # name -> (how to make it from texts, "ok" with what a list gives, or "refused")
@@ -346,8 +517,18 @@ def right_answer(name: str):
 
 
 def _run(name: str, make: Callable) -> str:
-    output, right = TABLE[name](make(TEXTS)), right_answer(name)
+    output = TABLE[name](make(TEXTS))
+    right = right_answer(name)
     return "" if _same(output, right) else f"{str(output)[:300]} in place of {str(right)[:300]}"
+
+
+def _expected_end(name: str, kind: str) -> str:
+    if name in _ANY_ROWS and kind in ROWS:
+        return "either"
+    _, expected = KINDS[kind]
+    if expected == "tokens":
+        return "ok" if name in _OR_TOKENS else "refused"
+    return expected
 
 
 def cases() -> Iterator[Case]:
@@ -355,10 +536,8 @@ def cases() -> Iterator[Case]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             right_answer(name)  # the children need not compute it
-        for kind, (make, expect) in KINDS.items():
-            if expect == "tokens":
-                expect = "ok" if name in _OR_TOKENS else "refused"
-            if name in _ANY_ROWS and kind in ROWS:
-                expect = "either"
+
+        for kind, (make, _) in KINDS.items():
             if (name, kind) not in OMITTED:
-                yield Case(f"{name}({kind})", lambda n=name, m=make: _run(n, m), expect)
+                run = partial(_run, name, make)
+                yield Case(f"{name}({kind})", run, _expected_end(name, kind))
