@@ -42,10 +42,15 @@ def draw_streams(clusters: np.ndarray, evaluation_size: float, seed: int) -> Str
 
     Which texts evaluate is decided before any label is known, and does not depend on a model.
     """
-    order = np.random.default_rng([seed, 1]).permutation(clusters.size)
-    order = order[clusters[order] >= 0]
-    rows = order[np.sort(np.unique(clusters[order], return_index=True)[1])].tolist()
-    n_evaluation = min(max(1, round(evaluation_size * len(rows))), len(rows) - 2)
+    shuffled = np.random.default_rng([seed, 1]).permutation(clusters.size)
+    order = shuffled[clusters[shuffled] >= 0]  # rows of texts with words
+
+    # The first text of each cluster, in the random order.
+    _, first_places = np.unique(clusters[order], return_index=True)  # (n_clusters,)
+    rows = order[np.sort(first_places)].tolist()
+
+    n_evaluation = max(1, round(evaluation_size * len(rows)))
+    n_evaluation = min(n_evaluation, len(rows) - 2)  # two texts at least train
     return Streams(rows[:n_evaluation], rows[n_evaluation:])
 
 
@@ -68,32 +73,52 @@ class LabelAnswers:
         if not isinstance(annotator, str):
             raise TypeError(f"who must be a str. Got {annotator!r} instead.")
         if "undo" in record:
-            row, before = self._history[annotator].pop()
-            if row != record["undo"] or record["undo"] is True:  # which equals 1
-                raise ValueError(f"undo must be the last answer, {row}.")
-            if before is _NO_ANSWER:
-                self.by_row[row].pop(annotator, None)
-            else:
-                self.by_row[row][annotator] = before
-            if not self.by_row[row]:
-                del self.by_row[row]
-                self._n_training -= row not in self._evaluation_rows
-            return
-        row = record["row"]
-        self._n_training += row not in self.by_row and row not in self._evaluation_rows
-        answers = self.by_row.setdefault(row, {})
+            self._undo(annotator, record["undo"])
+        else:
+            self._answer(annotator, record["row"], record["label"])
+            self._update_snapshot()
+
+    def _undo(self, annotator: str, undone_row: Any) -> None:
+        row, before = self._history[annotator].pop()
+        if row != undone_row or undone_row is True:  # which equals 1
+            raise ValueError(f"undo must be the last answer, {row}.")
+
+        if before is _NO_ANSWER:
+            self.by_row[row].pop(annotator, None)
+        else:
+            self.by_row[row][annotator] = before
+        if not self.by_row[row]:
+            del self.by_row[row]
+            self._n_training -= row not in self._evaluation_rows
+
+    def _answer(self, annotator: str, row: int, label: Any) -> None:
+        if row not in self.by_row:
+            self.by_row[row] = {}
+            self._n_training += row not in self._evaluation_rows
+        answers = self.by_row[row]
         before = answers.get(annotator, _NO_ANSWER)
         self._history.setdefault(annotator, []).append((row, before))
-        answers[annotator] = record["label"]
-        next_size = next(iter(SIZES[self._n_sizes_reached :]), None)
-        if next_size is not None and self._n_training >= next_size:
-            labels = self.training_labels()
-            if len(labels) >= next_size:
-                self._n_sizes_reached += 1
-                self.snapshot = labels
+        answers[annotator] = label
+
+    def _update_snapshot(self) -> None:
+        """Keep the training labels if their number has reached the next of `SIZES`."""
+        if self._n_sizes_reached == len(SIZES):
+            return
+        next_size = SIZES[self._n_sizes_reached]
+        if self._n_training < next_size:
+            return
+        labels = self.training_labels()
+        if len(labels) >= next_size:
+            self._n_sizes_reached += 1
+            self.snapshot = labels
 
     def last_row(self, annotator: str) -> int | None:
-        return next((row for row, _ in reversed(self._history.get(annotator, []))), None)
+        """The row of the last answer of an annotator that was not taken back."""
+        history = self._history.get(annotator)
+        if not history:
+            return None
+        row, _ = history[-1]
+        return row
 
     def labels(self) -> dict[int, Any]:
         """Row -> label; of several annotators the majority, with ties the first answer."""
@@ -101,27 +126,45 @@ class LabelAnswers:
         for row, answers in self.by_row.items():
             counts = Counter(label for label in answers.values() if label is not None)
             if counts:
-                labels[row] = counts.most_common(1)[0][0]
+                [(majority, _)] = counts.most_common(1)
+                labels[row] = majority
         return labels
 
     def training_labels(self) -> dict[int, Any]:
-        return {row: y for row, y in self.labels().items() if row not in self._evaluation_rows}
+        """Row -> label, of the texts that train."""
+        labels = self.labels()
+        return {row: labels[row] for row in labels if row not in self._evaluation_rows}
 
     def evaluated_rows(self, evaluation: Sequence[int]) -> list[int]:
         """Evaluation texts with a label, up to the first that waits for one.
 
         A text that waits is not passed over: texts that take long may be the difficult ones.
         """
-        labels, answered = self.labels(), takewhile(self.by_row.__contains__, evaluation)
-        return [row for row in answered if row in labels]  # the others were skipped
+        labels = self.labels()
+        answered_rows = takewhile(self.by_row.__contains__, evaluation)
+        return [row for row in answered_rows if row in labels]  # the others were skipped
 
 
 def agreement(answers: Mapping[Any, Mapping[str, Any]]) -> dict[str, Any] | None:
-    """Krippendorff's alpha from {text: {annotator: label}}; None if no text has two labels.
+    """Krippendorff's alpha of annotators who labelled the same texts (nominal labels).
 
-    alpha = 1 - observed / expected disagreement over the pairs of labels of a text (nominal
-    labels; Krippendorff 2011, "Computing Krippendorff's alpha-reliability"); a label that is None
-    counts nowhere. It is None if all labels are the same, so that chance explains everything.
+    alpha = 1 - observed / expected disagreement over the pairs of labels of a text.
+
+    Parameters
+    ----------
+    answers : mapping
+        {text: {annotator: label}}. A label that is None counts nowhere.
+
+    Returns
+    -------
+    agreement : dict or None
+        "value" is alpha, or None if all labels are the same, so that chance explains everything;
+        "texts" is the number of texts with two labels or more, "same" that of texts whose labels
+        are equal. None if no text has two labels.
+
+    References
+    ----------
+    Krippendorff (2011), "Computing Krippendorff's alpha-reliability".
 
     Examples
     --------
@@ -129,22 +172,31 @@ def agreement(answers: Mapping[Any, Mapping[str, Any]]) -> dict[str, Any] | None
     >>> result["value"], result["texts"]
     (1.0, 2)
     """
-    known = ({a: y for a, y in by.items() if y is not None} for by in answers.values())
-    shared = [labels for labels in known if len(labels) > 1]
-    if not shared:
+    counters: list[Counter] = []  # of the labels of each text that has two or more
+    annotators: set[str] = set()
+    for labels in answers.values():
+        known_labels = {who: label for who, label in labels.items() if label is not None}
+        if len(known_labels) > 1:
+            counters.append(Counter(known_labels.values()))
+            annotators.update(known_labels)
+    if not counters:
         return None
-    counters = [Counter(labels.values()) for labels in shared]
+
     totals: Counter = sum(counters, Counter())
-    n = totals.total()
-    expected = n**2 - sum(count**2 for count in totals.values())
-    observed = sum(
-        (counts.total() ** 2 - sum(count**2 for count in counts.values())) / (counts.total() - 1)
-        for counts in counters
-    )
+    expected = _n_unequal_pairs(totals)
+    observed = sum(_n_unequal_pairs(counts) / (counts.total() - 1) for counts in counters)
+    alpha = None
+    if expected:
+        alpha = 1 - (totals.total() - 1) * observed / expected
     return {
         "measure": "Krippendorff's alpha",
-        "value": 1 - (n - 1) * observed / expected if expected else None,
-        "texts": len(shared),
+        "value": alpha,
+        "texts": len(counters),
         "same": sum(len(counts) == 1 for counts in counters),
-        "annotators": sorted({annotator for labels in shared for annotator in labels}),
+        "annotators": sorted(annotators),
     }
+
+
+def _n_unequal_pairs(counts: Counter) -> int:
+    """The number of ordered pairs of labels that differ."""
+    return counts.total() ** 2 - sum(count**2 for count in counts.values())

@@ -37,14 +37,7 @@ class Journal:
                 self.head = lines[0]
                 self._check_head(head)
             else:
-                self.head = {"pacsent_labels": FORMAT, **head}
-                for name, value in (defaults or {}).items():
-                    if head.get(name) is None:
-                        self.head[name] = value
-                self.append(self.head)
-                folder = os.open(self.path.parent, os.O_RDONLY)
-                os.fsync(folder)
-                os.close(folder)
+                self._begin(head, defaults or {})
             self.records = lines[1:]
         except BlockingIOError:
             self.close()
@@ -55,6 +48,19 @@ class Journal:
         except BaseException:
             self.close()
             raise
+
+    def _begin(self, head: dict[str, Any], defaults: dict[str, int]) -> None:
+        """Write the first line of a new journal."""
+        self.head = {"pacsent_labels": FORMAT, **head}
+        for name, value in defaults.items():
+            if head.get(name) is None:
+                self.head[name] = value
+        self.append(self.head)
+
+        # The entry of the new file is in the folder, which is written to the disk as well.
+        folder = os.open(self.path.parent, os.O_RDONLY)
+        os.fsync(folder)
+        os.close(folder)
 
     def append(self, record: dict[str, Any]) -> None:
         """Write one record; it is on disk when this returns."""
@@ -82,6 +88,7 @@ class Journal:
         end = data.rfind(b"\n") + 1
         if end < len(data):  # a killed process was writing the last line
             os.ftruncate(self._file, end)
+
         records = []
         for number, line in enumerate(data[:end].splitlines(), 1):
             try:
@@ -89,9 +96,10 @@ class Journal:
             except (ValueError, RecursionError):
                 record = None
             if not isinstance(record, dict):
+                shown_line = line[:40].decode(errors="replace")
                 raise ValueError(
                     f"Line {number:,} of {self.path} must be a JSON object. Got "
-                    f"{line[:40].decode(errors='replace')!r} instead. Restore the file."
+                    f"{shown_line!r} instead. Restore the file."
                 )
             records.append(record)
         return records
@@ -99,8 +107,10 @@ class Journal:
     def _check_head(self, head: dict[str, Any]) -> None:
         for name, value in {"pacsent_labels": FORMAT, **head}.items():
             stored = self.head.get(name)
-            if not is_count(stored) if value is None else stored != value:
-                new, old = json.dumps(value)[:60], json.dumps(stored)[:60]
+            is_same = is_count(stored) if value is None else stored == value
+            if not is_same:
+                new = json.dumps(value)[:60]
+                old = json.dumps(stored)[:60]
                 raise ValueError(
                     f"{name} must be as in {self.path}, which contains labels already. Got {new} "
                     f"instead of {old}. Choose another folder, or give the same."

@@ -34,12 +34,15 @@ def label_app(
     """
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
 
-    def annotator(request: Request) -> str:  # RequestMiddleware has checked that there is a key
-        return annotators[request.headers["authorization"].split()[1]]
+    def annotator(request: Request) -> str:
+        # RequestMiddleware has checked that there is a key.
+        _, key = request.headers["authorization"].split()
+        return annotators[key]
 
     def next_task(who: str, tab: str) -> dict[str, Any]:
         task = session.next(who, tab)
-        return {"task": task and task._asdict(), "status": session.status(), "who": who}
+        fields = None if task is None else task._asdict()
+        return {"task": fields, "status": session.status(), "who": who}
 
     @app.post("/next")
     def next_(request: Request, body: TabRequest) -> dict[str, Any]:
@@ -50,8 +53,10 @@ def label_app(
         who = annotator(request)
         try:
             session.answer(body.row, body.label, who)
-        except (ValueError, OSError) as error:
-            raise RequestError(507 if isinstance(error, OSError) else 422, str(error)) from None
+        except OSError as error:  # the disk is full
+            raise RequestError(507, str(error)) from None
+        except ValueError as error:
+            raise RequestError(422, str(error)) from None
         return next_task(who, body.tab)
 
     @app.post("/undo")
@@ -75,8 +80,12 @@ def label_app(
 
     app.mount("/page", StaticFiles(directory=PAGE_FOLDER))
     add_error_handlers(app)
-    keys = tuple(hashlib.sha256(key.encode()).digest() for key in annotators)
-    # Fitting the models of many labels may take minutes.
-    settings = ServerSettings(keys=keys, max_body=1 << 16, timeout=3600)
+
+    key_digests = [hashlib.sha256(key.encode()).digest() for key in annotators]
+    settings = ServerSettings(
+        keys=tuple(key_digests),
+        max_body=1 << 16,
+        timeout=3600,  # fitting the models of many labels may take minutes
+    )
     app.add_middleware(RequestMiddleware, settings=settings)
     return app
