@@ -49,7 +49,8 @@ def select_model(models: Models, name: str | None, part: str = "name") -> Served
     if name is not None and name not in models:
         names = ", ".join(map(repr, models))
         raise RequestError(404, f"model must be one of {names}. Got {name[:40]!r}.", "model")
-    for model in models.values() if name is None else [models[name]]:
+    candidates = list(models.values()) if name is None else [models[name]]
+    for model in candidates:
         if getattr(model, part) is not None:
             return model
     raise RequestError(404, f"The model {name!r} has no {part}.", "model")
@@ -60,6 +61,20 @@ def create_app(
 ) -> FastAPI:
     """The application that answers for these models; any ASGI server runs it.
 
+    Parameters
+    ----------
+    models : ServedModel or list of ServedModel
+        The first answers requests that name no model.
+    settings : ServerSettings, optional
+        Limits, API keys and times; None is `ServerSettings()`.
+
+    Returns
+    -------
+    app : FastAPI
+        With the endpoints that at least one of the models can answer.
+
+    Examples
+    --------
     >>> from pacsent import make_encoder
     >>> app = create_app(ServedModel("english", make_encoder("SIF-sum", "english")))
     >>> sorted(path for path in app.openapi()["paths"] if path.startswith("/v1"))
@@ -67,7 +82,7 @@ def create_app(
     """
     settings = settings or ServerSettings()
     served = [models] if isinstance(models, ServedModel) else models
-    by_name = {model.name: model for model in served}
+    models_by_name = {model.name: model for model in served}
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -87,22 +102,11 @@ def create_app(
         redirect_slashes=False,
         lifespan=lifespan,
     )
-    post_paths = []
-    for path, (schema, handler, part) in _POSTS.items():
-        able = [model for model in served if getattr(model, part) is not None]
-        if able:
-            content = {"application/json": {"schema": _describe_request(schema, able)}}
-            app.post(
-                path,
-                summary=(handler.__doc__ or "").rstrip("."),
-                responses=_ERROR_RESPONSES,
-                openapi_extra={"requestBody": {"content": content, "required": True}},
-            )(_post_endpoint(schema, handler, part, by_name, settings))
-            post_paths.append(path)
-    _add_get_endpoints(app, by_name)
+    post_paths = _add_post_endpoints(app, models_by_name, settings)
+    _add_get_endpoints(app, models_by_name)
     app.mount("/page", StaticFiles(directory=PAGE_FOLDER))
     add_error_handlers(app)
-    app.add_middleware(RequestMiddleware, settings=settings, post_paths=frozenset(post_paths))
+    app.add_middleware(RequestMiddleware, settings=settings, post_paths=post_paths)
     if settings.origins:
         app.add_middleware(
             CORSMiddleware,
@@ -115,6 +119,26 @@ def create_app(
     return app
 
 
+def _add_post_endpoints(app: FastAPI, models: Models, settings: ServerSettings) -> frozenset[str]:
+    """Add the endpoints that at least one model can answer; return their paths."""
+    post_paths = []
+    for path, (schema, handler, part) in _POSTS.items():
+        able = [model for model in models.values() if getattr(model, part) is not None]
+        if not able:
+            continue
+
+        content = {"application/json": {"schema": _describe_request(schema, able)}}
+        add_endpoint = app.post(
+            path,
+            summary=(handler.__doc__ or "").rstrip("."),
+            responses=_ERROR_RESPONSES,
+            openapi_extra={"requestBody": {"content": content, "required": True}},
+        )
+        add_endpoint(_post_endpoint(schema, handler, part, models, settings))
+        post_paths.append(path)
+    return frozenset(post_paths)
+
+
 def _describe_request(schema: type[ModelRequest], models: Sequence[ServedModel]) -> dict[str, Any]:
     """The JSON schema of a request to these models, with the limits that follow from them."""
     described = schema.model_json_schema()
@@ -122,16 +146,7 @@ def _describe_request(schema: type[ModelRequest], models: Sequence[ServedModel])
     if "dimensions" in fields:
         largest = max(model.n_dims for model in models)
         fields["dimensions"]["anyOf"][0]["maximum"] = largest
-        rules = []
-        for model in models:
-            limit = {"properties": {"dimensions": {"maximum": model.n_dims}}}
-            is_named: dict[str, Any] = {"properties": {"model": {"const": model.name}}}
-            if model is models[0]:  # it answers if no model is named
-                is_named["properties"]["model"] = {"enum": [model.name, None]}
-            else:
-                is_named["required"] = ["model"]
-            if model.n_dims < largest:
-                rules.append({"if": is_named, "then": limit})
+        rules = _dimension_rules(models, largest)
         if rules:
             described["allOf"] = rules
     if "guarantee" in fields and not any(_is_certified(model.index) for model in models):
@@ -139,6 +154,22 @@ def _describe_request(schema: type[ModelRequest], models: Sequence[ServedModel])
     if "error" in fields and not any(_is_certified(model.classifier) for model in models):
         fields["error"] = _unavailable("no classifier here has a calibration set")
     return described
+
+
+def _dimension_rules(models: Sequence[ServedModel], largest: int) -> list[dict[str, Any]]:
+    """JSON Schema's conditions for models whose vectors have fewer dimensions than the largest."""
+    rules = []
+    for model in models:
+        if model.n_dims == largest:
+            continue
+        if model is models[0]:  # it answers if no model is named
+            is_named: dict[str, Any] = {"properties": {"model": {"enum": [model.name, None]}}}
+        else:
+            is_named = {"properties": {"model": {"const": model.name}}, "required": ["model"]}
+
+        limit = {"properties": {"dimensions": {"maximum": model.n_dims}}}
+        rules.append({"if": is_named, "then": limit})
+    return rules
 
 
 def _is_certified(model: Any) -> bool:
@@ -162,41 +193,55 @@ def _post_endpoint(
             body = schema.model_validate_json(await request.body())
         except ValidationError as error:
             raise schemas.validation_error(error, schema.model_fields) from None
-        model, texts = select_model(models, body.model, part), body.all_texts()
-        n_characters = sum(map(len, texts))
+        model = select_model(models, body.model, part)
         client = settings.client_of(request.headers.get("authorization"))
         context = handlers.Context(settings, client)
+        texts = body.all_texts()
+        n_characters = sum(map(len, texts))
         if len(texts) > settings.max_texts:
             limit = f"A request must have at most {settings.max_texts:,} texts."
             raise RequestError(422, f"{limit} Got {len(texts):,}. Send several requests.")
 
         def respond() -> Response:
-            most = settings.max_tokens
-            if n_characters > most and (n_tokens := model.n_tokens(texts)) > most:
-                limit = f"A request must have at most {most:,} words in all its texts."
-                raise RequestError(422, f"{limit} Got {n_tokens:,}. Send several requests.")
+            # Texts have no more words than characters: most requests need not be counted.
+            if n_characters > settings.max_tokens:
+                _check_n_tokens(model.n_tokens(texts), settings.max_tokens)
             return json_response(handler(model, body, context))
 
-        is_short = n_characters <= _MAX_INLINE_CHARACTERS and len(texts) == 1
-        response = respond() if is_short else await asyncio.to_thread(respond)
+        if n_characters <= _MAX_INLINE_CHARACTERS and len(texts) == 1:
+            response = respond()
+        else:
+            response = await asyncio.to_thread(respond)
         request.scope["n_texts"] = len(texts)
         return response
 
     return endpoint
 
 
+def _check_n_tokens(n_tokens: int, max_tokens: int) -> None:
+    if n_tokens > max_tokens:
+        limit = f"A request must have at most {max_tokens:,} words in all its texts."
+        raise RequestError(422, f"{limit} Got {n_tokens:,}. Send several requests.")
+
+
 def _add_get_endpoints(app: FastAPI, models: Models) -> None:
     created = int(time.time())
 
     def describe(model: ServedModel) -> dict[str, Any]:
-        about = {"id": model.name, "object": "model", "created": created, "owned_by": "pacsent"}
-        return about | {"pacsent": model.description()}
+        return {
+            "id": model.name,
+            "object": "model",
+            "created": created,
+            "owned_by": "pacsent",
+            "pacsent": model.description(),
+        }
 
     get = partial(app.get, responses=_ERROR_RESPONSES)
 
     @get("/v1/models", summary="The models, for OpenAI's clients")
     async def list_models() -> Response:
-        return json_response({"object": "list", "data": list(map(describe, models.values()))})
+        descriptions = [describe(model) for model in models.values()]
+        return json_response({"object": "list", "data": descriptions})
 
     @get("/v1/models/{name}", summary="One model")
     async def model(name: Annotated[str, Path(examples=list(models))]) -> Response:
@@ -204,7 +249,9 @@ def _add_get_endpoints(app: FastAPI, models: Models) -> None:
 
     @get("/certificates", summary="Verified certificates, in words and in numbers")
     async def certificates() -> Response:
-        described = [item for m in models.values() for item in m.describe_certificates()]
+        described: list[dict[str, Any]] = []
+        for model in models.values():
+            described += model.describe_certificates()
         return json_response({"certificates": described})
 
     @get("/health", summary="Whether the server answers")

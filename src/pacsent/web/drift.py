@@ -26,9 +26,11 @@ from pacsent.web.logs import LOGGER
 
 ALPHA = 0.01  # probability of a false alarm, ever, per client and between resets
 MAX_MONITORED = 20_000  # texts of one monitor; then another one follows
-# Rows of a batch: as many as `LEAST_AT_ONCE`, or this share of the rows that the monitor has seen.
-# Of more rows each takes less time; an alarm comes later by as much.
-LEAST_AT_ONCE, SHARE_AT_ONCE, MOST_AT_ONCE = 64, 0.25, 256
+# Rows of a batch: as many as `LEAST_AT_ONCE`, or this fraction of the rows that the monitor has
+# seen. Of more rows each takes less time; an alarm comes later by as much.
+LEAST_AT_ONCE = 64
+SHARE_AT_ONCE = 0.25
+MOST_AT_ONCE = 256
 MAX_WAITING = 4096  # rows of a client; a request with further ones waits until some are compared
 _MAX_CLIENTS = 1_000  # whose monitors are in memory; those that were idle longest are dropped
 _N_REMEMBERED = 1_000  # texts per client whose near-duplicates are recognised
@@ -46,7 +48,7 @@ def alpha_of(number: int, n_workers: int = 1) -> float:
 
 
 class _Client:
-    """The monitor of one client, the rows that it has not seen yet, and what it has found."""
+    """The monitor of one client, the rows that it has not seen yet, and its last comparison."""
 
     def __init__(self) -> None:
         self.n_resets = 0
@@ -102,14 +104,16 @@ class _Client:
 
     def take(self) -> tuple[list[str], np.ndarray] | None:
         """The rows of the next batch, in their order; None if none wait."""
-        taken: list[tuple[list[str], np.ndarray]] = []
+        batch_texts: list[str] = []
+        batch_log_proba: list[np.ndarray] = []
         while self._waiting and self.n_comparing < MOST_AT_ONCE:
-            taken.append(self._waiting.popleft())
-            self.n_comparing += len(taken[-1][0])
-        if not taken:
+            texts, log_proba = self._waiting.popleft()
+            self.n_comparing += len(texts)
+            batch_texts += texts
+            batch_log_proba.append(log_proba)
+        if not batch_log_proba:
             return None
-        texts, log_proba = zip(*taken)
-        return [text for part in texts for text in part], np.concatenate(log_proba)
+        return batch_texts, np.concatenate(batch_log_proba)
 
 
 class ClientMonitors:
@@ -145,12 +149,12 @@ class ClientMonitors:
                 self._changed.notify_all()
 
     def comparison(self, client: str) -> dict[str, Any]:
-        """What is known about the rows of a client since its last reset; how many still wait."""
+        """The result for the rows of a client since its last reset, and how many still wait."""
         with self._changed:
             return self._describe(self._state(client))
 
     def reset(self, client: str) -> dict[str, Any]:
-        """Forget the rows and the alarm of a client; what is known afterwards."""
+        """Forget the rows and the alarm of a client; returns `comparison` after it."""
         with self._changed:
             state = self._state(client)
             state.n_resets += 1
@@ -169,7 +173,8 @@ class ClientMonitors:
 
     def close(self) -> None:
         """Compare all rows that wait, and end the thread."""
-        thread, self._thread = self._thread, None
+        thread = self._thread
+        self._thread = None  # which ends it
         with self._changed:
             self._changed.notify_all()
         if thread is not None:
@@ -196,12 +201,14 @@ class ClientMonitors:
             self._compare_next(client)
 
     def _compare_next(self, client: str) -> bool:
-        """Compare the next batch of a client; whether there was one."""
+        """Compare the next batch of a client; returns False if there was none."""
         with self._comparing:
             with self._changed:
                 state = self._clients.get(client)
-                batch = None if state is None else state.take()
-                if state is None or batch is None:
+                if state is None:
+                    return False
+                batch = state.take()
+                if batch is None:
                     return False
                 if state.monitor is None:
                     state.n_monitors += 1
@@ -237,7 +244,10 @@ class ClientMonitors:
 
         metrics.COMPARED.inc(n_rows)
         state.set_comparison(
-            str(monitor), monitor.alarm, monitor.holds_only_if, monitor.counts._asdict()
+            str(monitor),
+            differs=monitor.alarm,
+            holds_only_if=monitor.holds_only_if,
+            counts=monitor.counts._asdict(),
         )
         if monitor.alarm:
             metrics.DRIFT_ALARMS.inc()
@@ -287,7 +297,8 @@ class ClientMonitors:
         folder = os.environ.get(metrics.FOLDER_VARIABLE)
         if not folder:
             return None
-        name = sha256(f"{self._certificate}\n{client}".encode()).hexdigest()
+        identity = f"{self._certificate}\n{client}"
+        name = sha256(identity.encode()).hexdigest()
         return Path(folder) / f"drift-{name}.json"
 
     def _share(self, client: str, state: _Client) -> None:

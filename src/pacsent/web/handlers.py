@@ -1,4 +1,4 @@
-"""What each POST endpoint computes: a model and a validated request in, the JSON content out."""
+"""The work of each POST endpoint: a model and a validated request in, the JSON content out."""
 
 import base64
 import os
@@ -10,6 +10,8 @@ import numpy as np
 from pacsent.arrays import unit_rows
 from pacsent.certify import coverage
 from pacsent.certify.drift_monitor import describe_condition
+from pacsent.predict.abstaining import Answered, AnswerRule
+from pacsent.search import Hit
 from pacsent.search import rerank as rerank_documents
 from pacsent.text.ngrams import is_empty
 from pacsent.web import metrics, schemas
@@ -21,6 +23,15 @@ _EMBED_CHUNK = 512  # texts between two looks at the deadline
 _CHUNK = 64  # the same for classes and search, which take longer per text
 _MAX_NGRAMS = 20  # of an explanation
 Content = dict[str, Any]
+# The result of a text without words.
+_EMPTY_TEXT: Content = {
+    "label": None,
+    "probability": None,
+    "set": None,
+    "abstained": None,
+    "explanation": None,
+    "note": "The text is empty: no class.",
+}
 
 
 class Context:
@@ -45,30 +56,39 @@ def embeddings(model: ServedModel, body: schemas.EmbeddingsRequest, context: Con
             422, f"dimensions must be from 1 to {model.n_dims}. Got {n_dims}.", "dimensions"
         )
     posteriors = _posteriors(model, body.input, context)
+
     # OpenAI's clients expect vectors of length one.
-    vectors = unit_rows(np.ascontiguousarray(posteriors.means[:, :n_dims], dtype=np.float32))
-    rows = list(vectors)
+    means = np.ascontiguousarray(posteriors.means[:, :n_dims], dtype=np.float32)
+    vectors = unit_rows(means)  # (n, n_dims)
+    is_zero = ~vectors.any(axis=1)  # (n,)
+
+    rows: list[Any] = list(vectors)
     if body.encoding_format == "base64":
         rows = [base64.b64encode(row.astype("<f4", copy=False)).decode() for row in rows]
-    n_tokens = sum(posteriors.n_known.tolist()) + sum(posteriors.n_unknown.tolist())
-    zero = np.flatnonzero(~vectors.any(axis=1)).tolist()
+    data = []
+    for index, row in enumerate(rows):
+        data.append({"object": "embedding", "index": index, "embedding": row})
+
+    n_known = sum(posteriors.n_known.tolist())
+    n_unknown = sum(posteriors.n_unknown.tolist())
+    n_tokens = n_known + n_unknown
     return {
         "object": "list",
-        "data": [
-            {"object": "embedding", "index": i, "embedding": row} for i, row in enumerate(rows)
-        ],
+        "data": data,
         "model": model.name,
         "usage": {"prompt_tokens": n_tokens, "total_tokens": n_tokens},
-        "zero_vectors": zero,  # indexes of texts without an in-vocabulary word
+        # indexes of texts without an in-vocabulary word
+        "zero_vectors": np.flatnonzero(is_zero).tolist(),
     }
 
 
 def embed(model: ServedModel, body: schemas.EmbedRequest, context: Context) -> Content:
     """Posteriors: mean, variance, coverage, OOV words."""
-    settings = context.settings
+    max_words = context.settings.max_explained_tokens
     if body.words:
-        _check_explained(body.texts, "words", settings)
+        _check_explained(body.texts, "words", context.settings)
     posteriors = _posteriors(model, body.texts, context)
+
     results = []
     for text, mean, variance, n_known, n_unknown in zip(body.texts, *posteriors):
         n_tokens = int(n_known + n_unknown)
@@ -81,10 +101,11 @@ def embed(model: ServedModel, body: schemas.EmbedRequest, context: Context) -> C
             result["mean"] = np.ascontiguousarray(mean)
         if body.unknown:
             words = list(dict.fromkeys(model.words(text)))
-            result["unknown"] = [w for w, known in zip(words, model.is_known(words)) if not known]
+            is_known = model.is_known(words)
+            result["unknown"] = [word for word, known in zip(words, is_known) if not known]
         if body.words:
             context.check_time()
-            result["words"] = _word_weights(model, text, settings.max_explained_tokens)
+            result["words"] = _word_weights(model, text, max_words)
         if not n_known:
             reason = "The text is empty." if is_empty(text) else "No word of the text is known."
             result["note"] = f"{reason} Its vector is all zeros."
@@ -99,12 +120,16 @@ def similarity(model: ServedModel, body: schemas.SimilarityRequest, context: Con
         if n > schemas.MAX_COMPARED:
             limit = f"a must have at most {schemas.MAX_COMPARED} texts without b."
             raise RequestError(422, f"{limit} Got {n:,}.", "a")
-        vectors = unit_rows(_posteriors(model, body.a, context).means)
-        return {"model": model.name, "matrix": np.clip(vectors @ vectors.T, -1, 1)}
+        vectors = unit_rows(_posteriors(model, body.a, context).means)  # (n, n_dims)
+        matrix = np.clip(vectors @ vectors.T, -1, 1)
+        return {"model": model.name, "matrix": matrix}
+
     if n != len(body.b):
         raise RequestError(422, f"b must have {n:,} texts, as a has. Got {len(body.b):,}.", "b")
-    vectors = unit_rows(_posteriors(model, body.a + body.b, context).means)
-    cosines = np.einsum("ij,ij->i", vectors[:n], vectors[n:]).clip(-1, 1).round(6)
+    posteriors = _posteriors(model, body.a + body.b, context)
+    vectors = unit_rows(posteriors.means)  # (2 n, n_dims)
+    cosines = np.einsum("ij,ij->i", vectors[:n], vectors[n:])  # (n,)
+    cosines = cosines.clip(-1, 1).round(6)
     return {"model": model.name, "cosines": cosines}
 
 
@@ -118,44 +143,73 @@ def classify(model: ServedModel, body: schemas.ClassifyRequest, context: Context
         rule = model.answer_rule(error, settings.delta)
     except ValueError as reason:  # an error rate, and no calibration set
         raise RequestError(422, str(reason), "error") from None
+
     labels = [str(label) for label in model.classifier.classes_.tolist()]
     results: list[Content] = []
     for start in range(0, len(body.texts), _CHUNK):
         context.check_time()
         texts = body.texts[start : start + _CHUNK]
         answers = model.answer(rule, texts)
-        inside = answers.inside
-        abstained = answers.abstained
         if model.drift is not None:
             model.drift.observe(context.client, texts, answers.log_proba)
+
         for row, text in enumerate(texts):
             if is_empty(text):
-                empty = ("label", "probability", "set", "abstained", "explanation")
-                results.append(dict.fromkeys(empty) | {"note": "The text is empty: no class."})
+                results.append(dict(_EMPTY_TEXT))
                 continue
-            result: Content = {
-                "label": labels[answers.best[row]],
-                "probability": float(answers.probability[row]),
-                "set": None,
-                "abstained": None if abstained is None else bool(abstained[row]),
-            }
-            if abstained is not None and not answers.covered[row]:
-                result["note"] = f"Not answered: {coverage.REASON}."
-            if inside is not None:
-                result["set"] = [label for label, is_in in zip(labels, inside[row]) if is_in]
+            result = _describe_answer(answers, row, labels)
             if body.explain:
                 context.check_time()
-                result["probabilities"] = dict(zip(labels, np.exp(answers.log_proba[row]).tolist()))
+                probabilities = np.exp(answers.log_proba[row]).tolist()
+                result["probabilities"] = dict(zip(labels, probabilities))
                 result |= _explanation(model, text, settings.max_explained_tokens)
             results.append(result)
-    names = ("error", "set_error", "delta", "statement", "no_sets", "no_answers")
-    comparison = {} if model.drift is None else model.drift.comparison(context.client)
-    guarantee = {name: getattr(rule, name) for name in names} | {"comparison": comparison}
-    if comparison.get("differs"):
-        guarantee["statement"] = None
-    elif comparison.get("holds_only_if") and guarantee["statement"]:
-        guarantee["statement"] += f" {describe_condition(comparison['holds_only_if'])}"
+
+    guarantee = _describe_guarantee(model, rule, context.client)
     return {"model": model.name, "guarantee": guarantee, "results": results}
+
+
+def _describe_answer(answers: Answered, row: int, labels: list[str]) -> Content:
+    """Label, probability, prediction set and abstention of one text."""
+    is_abstained = None
+    if answers.abstained is not None:
+        is_abstained = bool(answers.abstained[row])
+    label_set = None
+    if answers.inside is not None:
+        label_set = [label for label, is_inside in zip(labels, answers.inside[row]) if is_inside]
+
+    result: Content = {
+        "label": labels[answers.best[row]],
+        "probability": float(answers.probability[row]),
+        "set": label_set,
+        "abstained": is_abstained,
+    }
+    if is_abstained is not None and not answers.covered[row]:
+        result["note"] = f"Not answered: {coverage.REASON}."
+    return result
+
+
+def _describe_guarantee(model: ServedModel, rule: AnswerRule, client: str) -> Content:
+    """The statement about answers, unless the texts of the client contradict it."""
+    comparison: Content = {}
+    if model.drift is not None:
+        comparison = model.drift.comparison(client)
+
+    statement = rule.statement
+    condition = comparison.get("holds_only_if")
+    if comparison.get("differs"):
+        statement = None
+    elif condition and statement:
+        statement = f"{statement} {describe_condition(condition)}"
+    return {
+        "error": rule.error,
+        "set_error": rule.set_error,
+        "delta": rule.delta,
+        "statement": statement,
+        "no_sets": rule.no_sets,
+        "no_answers": rule.no_answers,
+        "comparison": comparison,
+    }
 
 
 def reset_drift(model: ServedModel, body: schemas.ResetRequest, context: Context) -> Content:
@@ -171,9 +225,10 @@ def search(model: ServedModel, body: schemas.SearchRequest, context: Context) ->
     statement = None
     for start in range(0, len(body.query), _CHUNK):
         context.check_time()
+        queries = body.query[start : start + _CHUNK]
         try:
             hit_lists = model.index.search(
-                body.query[start : start + _CHUNK],
+                queries,
                 body.k,
                 where=body.where,
                 guarantee=body.guarantee,
@@ -184,22 +239,38 @@ def search(model: ServedModel, body: schemas.SearchRequest, context: Context) ->
             raise RequestError(422, str(reason), param) from None
         statement = body.guarantee and hit_lists[0].summary()
         for hits in hit_lists:
-            fields = (hit._asdict().items() for hit in hits)
-            results.append([{k: v for k, v in hit if v not in (None, {})} for hit in fields])
+            results.append([_describe_hit(hit) for hit in hits])
+
     content: Content = {"model": model.name, "results": results}
     if statement is not None:
-        content |= {"guarantee": statement, "no_answer": [not hits for hits in results]}
+        content["guarantee"] = statement
+        content["no_answer"] = [not hits for hits in results]
     return content
+
+
+def _describe_hit(hit: Hit) -> Content:
+    """The fields of a hit that have a value."""
+    fields = hit._asdict()
+    return {name: value for name, value in fields.items() if value not in (None, {})}
 
 
 def rerank(model: ServedModel, body: schemas.RerankRequest, context: Context) -> Content:
     """Documents sorted by their relevance to a query, for the clients of Cohere and Jina."""
     ranked = rerank_documents(body.query, body.documents, model.encoder, body.top_n)
-    results: list[Content] = [{"index": hit.id, "relevance_score": hit.score} for hit in ranked]
-    if body.return_documents:
-        results = [item | {"document": {"text": d.text}} for item, d in zip(results, ranked)]
-    usage = {"total_tokens": model.n_tokens([body.query, *body.documents])}
-    return {"id": os.urandom(8).hex(), "model": model.name, "results": results, "usage": usage}
+    results: list[Content] = []
+    for hit in ranked:
+        result: Content = {"index": hit.id, "relevance_score": hit.score}
+        if body.return_documents:
+            result["document"] = {"text": hit.text}
+        results.append(result)
+
+    n_tokens = model.n_tokens([body.query, *body.documents])
+    return {
+        "id": os.urandom(8).hex(),
+        "model": model.name,
+        "results": results,
+        "usage": {"total_tokens": n_tokens},
+    }
 
 
 def _posteriors(model: ServedModel, texts: list[str], context: Context) -> Posteriors:
@@ -207,11 +278,17 @@ def _posteriors(model: ServedModel, texts: list[str], context: Context) -> Poste
     parts = []
     for start in range(0, len(texts), _EMBED_CHUNK):
         context.check_time()
-        parts.append(model.posteriors(texts[start : start + _EMBED_CHUNK]))
-    posteriors = parts[0] if len(parts) == 1 else Posteriors(*map(np.concatenate, zip(*parts)))
-    metrics.KNOWN_WORDS.inc(sum(posteriors.n_known.tolist()))
-    metrics.UNKNOWN_WORDS.inc(sum(posteriors.n_unknown.tolist()))
-    metrics.EMPTY_TEXTS.inc(posteriors.n_known.tolist().count(0))
+        chunk = texts[start : start + _EMBED_CHUNK]
+        parts.append(model.posteriors(chunk))
+    posteriors = parts[0]
+    if len(parts) > 1:
+        posteriors = Posteriors(*map(np.concatenate, zip(*parts)))
+
+    known_counts = posteriors.n_known.tolist()
+    unknown_counts = posteriors.n_unknown.tolist()
+    metrics.KNOWN_WORDS.inc(sum(known_counts))
+    metrics.UNKNOWN_WORDS.inc(sum(unknown_counts))
+    metrics.EMPTY_TEXTS.inc(known_counts.count(0))
     return posteriors
 
 
@@ -222,28 +299,47 @@ def _check_explained(texts: list[str], name: str, settings: ServerSettings) -> N
 
 
 def _word_weights(model: ServedModel, text: str, max_words: int) -> list[dict[str, Any]] | None:
-    """How far the vector turns (one minus the cosine) without each word; None for long texts."""
+    """The turn of the vector (one minus the cosine) without each word; None for long texts."""
     words = model.words(text)
     if len(words) > max_words:
         return None
-    known = model.is_known(words)
-    without = [words[:i] + words[i + 1 :] for i, is_known in enumerate(known) if is_known]
-    vectors = unit_rows(model.posteriors([words, *without]).means)
-    turns = iter((1.0 - np.clip(vectors[1:] @ vectors[0], -1, 1)).tolist())
-    only_word = sum(known) == 1  # nothing is left without it
-    weights = [round(1.0 if only_word else next(turns), 6) if k else 0.0 for k in known]
-    rows = zip(words, known, weights)
-    return [{"word": word, "known": is_known, "weight": weight} for word, is_known, weight in rows]
+
+    # Row 0 is the text, each other row the text without one of its in-vocabulary words.
+    is_known = model.is_known(words)
+    texts = [words]
+    for place, known in enumerate(is_known):
+        if known:
+            texts.append(words[:place] + words[place + 1 :])
+    vectors = unit_rows(model.posteriors(texts).means)
+
+    cosines = np.clip(vectors[1:] @ vectors[0], -1, 1)  # (n_known,)
+    turns = iter((1.0 - cosines).tolist())
+    if sum(is_known) == 1:
+        turns = iter([1.0])  # nothing is left without the only word
+
+    rows = []
+    for word, known in zip(words, is_known):
+        weight = round(next(turns), 6) if known else 0.0
+        rows.append({"word": word, "known": known, "weight": weight})
+    return rows
 
 
 def _explanation(model: ServedModel, text: str, max_words: int) -> dict[str, Any]:
-    if len(text) > max_words and (n_words := model.n_tokens([text])) > max_words:
-        note = f"Texts of up to {max_words:,} words are explained. This one has {n_words:,}."
-        return {"explanation": None, "note": note}
+    # A text has no more words than characters: most texts need not be counted.
+    if len(text) > max_words:
+        n_words = model.n_tokens([text])
+        if n_words > max_words:
+            note = f"Texts of up to {max_words:,} words are explained. This one has {n_words:,}."
+            return {"explanation": None, "note": note}
+
     why = model.explainer.explain(text)
-    names = ("from_ngrams", "from_characters", "from_vectors", "vector_remainder", "intercept")
     explanation = {
         "words": [[word, round(value, 6)] for word, value in why.by_word()],
         "ngrams": [[name, round(value, 6)] for name, value in why.ngrams[:_MAX_NGRAMS]],
+        "from_ngrams": why.from_ngrams,
+        "from_characters": why.from_characters,
+        "from_vectors": why.from_vectors,
+        "vector_remainder": why.vector_remainder,
+        "intercept": why.intercept,
     }
-    return {"explanation": explanation | {name: getattr(why, name) for name in names}}
+    return {"explanation": explanation}

@@ -29,6 +29,8 @@ from pacsent.words.vector_table import LEVELS, Packed
 # Weights of n-grams are written as multiples of this. The n-grams of a text are a vector of length
 # one, so that rounding moves decision values, and probabilities less, by about 2e-6.
 _WEIGHT_STEP = 2.0**-17
+# Scripts and style sheet of the page, files among the templates.
+_PAGE_FILES = ("classifier_engine.js", "classifier_page.js", "classifier_page.css")
 
 
 def export_html(
@@ -42,46 +44,76 @@ def export_html(
     """Write a TextClassifier, or a CertifiedClassifier of one, as an HTML file.
 
     The page computes what Python does: `AnswerRule` with this `error`, `explain`, `verify`, drift.
-    Its title names the first classes unless another one is given.
+
+    Parameters
+    ----------
+    classifier : TextClassifier or CertifiedClassifier
+        A fitted classifier with one class per text.
+    path : path
+        The file to write.
+    title : str, optional
+        The title of the page; None names the first classes.
+    error : float, optional
+        Error rate that answers and prediction sets guarantee; None as in `AnswerRule`.
+    overwrite : bool, default=False
+        Replace a file that exists.
     """
     model = getattr(classifier, "estimator_", classifier)
     if not isinstance(model, TextClassifier) or model.target_type_ != "classes":
-        known = "a TextClassifier (or a CertifiedClassifier of one) with one class per text"
-        raise ValueError(f"HTML needs {known}. Got {name_of(model)} instead.")
+        allowed = "a TextClassifier (or a CertifiedClassifier of one) with one class per text"
+        raise ValueError(f"HTML needs {allowed}. Got {name_of(model)} instead.")
     check_output(path, overwrite=overwrite)
+
     content = _linear_model(classifier, model)
     if hasattr(classifier, "calibration_"):
         content |= _guarantees(classifier, error)
-    arrays: list[bytes] = []
+    if not title:
+        classes = few(classifier.classes_.tolist())
+        title = f"Text classifier: {classes}"
 
-    def add(array):
-        name = array.dtype.name.capitalize()
-        offset = sum(map(len, arrays))
-        arrays.append(_shuffle_bytes(array))
-        return {"array": f"{name}Array", "offset": offset, "length": array.size}
-
-    header = json.dumps(content, default=add).encode()
-    data = len(header).to_bytes(8, "little") + header + b"".join(arrays)
-    folder, names = files("pacsent") / "templates", ("engine.js", "page.js", "page.css")
-    scripts = [(folder / f"classifier_{name}").read_text("utf-8") for name in names]
+    folder = files("pacsent") / "templates"
+    scripts = [(folder / name).read_text("utf-8") for name in _PAGE_FILES]
     page = render(
         "classifier.html",
-        title=title or f"Text classifier: {few(classifier.classes_.tolist())}",
+        title=title,
         scripts=scripts,
-        hashes=[base64.b64encode(sha256(text.encode()).digest()).decode() for text in scripts],
-        data=as_characters(zlib.compress(data)),
+        hashes=[_hash_of_script(script) for script in scripts],
+        data=as_characters(zlib.compress(_to_bytes(content))),
     )
     with replacing(path) as file:
         file.write(page.encode())
 
 
+def _hash_of_script(text: str) -> str:
+    """SHA-256 of a script or style sheet as the page's content security policy states it."""
+    digest = sha256(text.encode()).digest()
+    return base64.b64encode(digest).decode()
+
+
+def _to_bytes(content: dict[str, Any]) -> bytes:
+    """JSON with its length in front, and behind it the arrays, which JSON names by their places."""
+    arrays: list[bytes] = []
+
+    def add_array(array: np.ndarray) -> dict[str, Any]:
+        name = array.dtype.name.capitalize()
+        offset = sum(map(len, arrays))
+        arrays.append(_shuffle_bytes(array))
+        return {"array": f"{name}Array", "offset": offset, "length": array.size}
+
+    header = json.dumps(content, default=add_array).encode()
+    length = len(header).to_bytes(8, "little")
+    return length + header + b"".join(arrays)
+
+
 def _linear_model(classifier: Any, model: TextClassifier) -> dict[str, Any]:
+    """The classes, and all weights that decide between them."""
     encoders = () if model.encoder_ is None else model.encoder_.parts
     is_concatenated = isinstance(model.encoder_, ConcatenatedEncoder)
     least, usual = model.character_weight_
+    fitted = class_indices(classifier.classes_, model.classes_)
     return {
         "classes": [str(name) for name in classifier.classes_.tolist()],
-        "fitted": class_indices(classifier.classes_, model.classes_).tolist(),
+        "fitted": fitted.tolist(),
         "listsWords": model.lists_words,
         "minCoverage": model.min_coverage_,
         "nCommonWords": N_COMMON_WORDS,
@@ -106,8 +138,8 @@ def _ngrams(part: Any, coef: np.ndarray) -> dict[str, Any]:
     idf = part.idf.astype(np.float32)
 
     # Half of the n-grams or more occur in the same texts as another and have its weights.
-    table = np.column_stack([idf.view(np.int32), _zigzag(multiples)])
-    table, rows = np.unique(table, axis=0, return_inverse=True)
+    all_rows = np.column_stack([idf.view(np.int32), _zigzag(multiples)])
+    table, rows = np.unique(all_rows, axis=0, return_inverse=True)  # rows: (n_ngrams,)
 
     differences = np.diff(part.hashes, prepend=np.uint64(0))  # they are sorted
     low, high = differences.view("<u4").reshape(-1, 2).T
@@ -129,14 +161,15 @@ def _zigzag(numbers: np.ndarray) -> np.ndarray:
 
 def _shuffle_bytes(array: np.ndarray) -> bytes:
     """First bytes of all numbers, then all second bytes, ...: they compress better together."""
-    return np.ascontiguousarray(array).reshape(-1, 1).view(np.uint8).T.tobytes()
+    numbers = np.ascontiguousarray(array).reshape(-1, 1)
+    return numbers.view(np.uint8).T.tobytes()
 
 
 def _summed_parts(encoder: Any, complete: Any) -> dict[str, Any]:
     """The words and the table of an encoder, a part of `complete` or itself, that sums rows."""
     table: Any = encoder.summed_table()
-    fades = isinstance(complete, ConcatenatedEncoder) and complete.fade is not None
-    if table is None or fades or encoder.word_vectors.vocabulary.normalize != "paper":
+    has_fade = isinstance(complete, ConcatenatedEncoder) and complete.fade is not None
+    if table is None or has_fade or encoder.word_vectors.vocabulary.normalize != "paper":
         raise ValueError(
             "Only encoders that sum word vectors of normalize='paper' can be exported to HTML. Got "
             f"{complete.method_name} instead. Fit TextClassifier('english'), or with None."
@@ -150,17 +183,21 @@ def _summed_parts(encoder: Any, complete: Any) -> dict[str, Any]:
         "dims": table.shape[1],
     }
     if isinstance(stored, Packed) and not encoder.swap_roles:
-        levels = LEVELS.get(stored.bits, np.arange(256, dtype=np.uint8).view(np.int8))
-        part |= {"bits": stored.bits, "levels": levels.astype(np.float32)}
-        return part | stored.arrays() | {"scales": stored.scales.astype(np.float32)}
+        byte_levels = np.arange(256, dtype=np.uint8).view(np.int8)
+        levels = LEVELS.get(stored.bits, byte_levels)
+        part["bits"] = stored.bits
+        part["levels"] = levels.astype(np.float32)
+        part |= stored.arrays()
+        part["scales"] = stored.scales.astype(np.float32)
+        return part
 
     # A table that is not quantised: all of its rows are the head, which is stored as it is.
     n_words, n_dims = table.shape
-    nothing = np.empty(0, np.uint8)
+    no_codes = np.empty(0, np.uint8)
     return part | {
         "bits": 8,
-        "levels": nothing,
-        "codes": nothing,
+        "levels": no_codes,
+        "codes": no_codes,
         "head": np.asarray(table.array, np.float32),
         "scales": np.ones(n_words),
         "centre": np.zeros(n_dims),
@@ -169,39 +206,61 @@ def _summed_parts(encoder: Any, complete: Any) -> dict[str, Any]:
 
 
 def _guarantees(classifier: Any, error: float | None) -> dict[str, Any]:
-    rule = AnswerRule(classifier, error=error)
-    certificate, calibration = classifier.certificate_, classifier.calibration_
-    abstaining = classifier.abstain(error=error)
-    rows_of_samples = {
-        name: np.flatnonzero(is_member) for name, is_member in calibration.members.items()
-    } or {certificate.sample: np.arange(len(calibration.labels))}
-    times = drift_check.detection_times(*drift_check.DriftCheck(classifier).size())
-    shown = {"summary": certificate.summary(), "rows": certificate.rows()}
+    """Certificate, thresholds, and the calibration set with which the page verifies them."""
+    certificate = classifier.certificate_
+    shown_certificate = certificate.to_dict()
+    shown_certificate["summary"] = certificate.summary()
+    shown_certificate["rows"] = certificate.rows()
     return {
-        "certificate": certificate.to_dict() | shown,
-        "rule": {
-            "error": rule.error,
-            "threshold": rule.threshold,
-            "delta": divide_delta(abstaining.delta, abstaining.n_choices),
-            "uniform": abstaining.uniform,
-            "setError": rule.set_error,
-            "setDelta": divide_delta(abstaining.delta, classifier.n_candidates),
-            "setThresholds": rule.set_levels,
-            "statement": " ".join(filter(None, (rule.no_answers, rule.statement, rule.no_sets))),
-        },
-        "calibration": {
-            "logProba": calibration.log_proba,
-            "labels": calibration.labels.astype(np.uint32),
-            "monitors": calibration.monitors,
-            "rows": {name: rows.astype(np.uint32) for name, rows in rows_of_samples.items()},
-            "covered": calibration.covered.astype(np.uint8),
-            "rowsHaveCopies": is_split_by_rows(classifier),
-        },
+        "certificate": shown_certificate,
+        "rule": _answer_rule(classifier, error),
+        "calibration": _calibration_set(classifier),
         "sketches": classifier.estimator_.training_sketches_,
-        "power": {
-            "fractions": list(drift_check.OTHER_FRACTIONS),
-            "times": times.astype(np.uint32),
-            "kind": drift_check.OTHER_KIND,
-        },
+        "power": _drift_power(classifier),
         "seed": classifier.seed_ % 2**32,
+    }
+
+
+def _answer_rule(classifier: Any, error: float | None) -> dict[str, Any]:
+    rule = AnswerRule(classifier, error=error)
+    abstaining = classifier.abstain(error=error)
+    sentences = (rule.no_answers, rule.statement, rule.no_sets)
+    return {
+        "error": rule.error,
+        "threshold": rule.threshold,
+        "delta": divide_delta(abstaining.delta, abstaining.n_choices),
+        "uniform": abstaining.uniform,
+        "setError": rule.set_error,
+        "setDelta": divide_delta(abstaining.delta, classifier.n_candidates),
+        "setThresholds": rule.set_levels,
+        "statement": " ".join(filter(None, sentences)),
+    }
+
+
+def _calibration_set(classifier: Any) -> dict[str, Any]:
+    calibration = classifier.calibration_
+    rows_of_samples: dict[str, np.ndarray] = {}
+    for name, is_member in calibration.members.items():
+        rows_of_samples[name] = np.flatnonzero(is_member).astype(np.uint32)
+    if not rows_of_samples:
+        all_rows = np.arange(len(calibration.labels))
+        rows_of_samples[classifier.certificate_.sample] = all_rows.astype(np.uint32)
+    return {
+        "logProba": calibration.log_proba,
+        "labels": calibration.labels.astype(np.uint32),
+        "monitors": calibration.monitors,
+        "rows": rows_of_samples,
+        "covered": calibration.covered.astype(np.uint8),
+        "rowsHaveCopies": is_split_by_rows(classifier),
+    }
+
+
+def _drift_power(classifier: Any) -> dict[str, Any]:
+    """The numbers of texts after which the drift check detects a fraction of other texts."""
+    size = drift_check.DriftCheck(classifier).size()
+    times = drift_check.detection_times(*size)
+    return {
+        "fractions": list(drift_check.OTHER_FRACTIONS),
+        "times": times.astype(np.uint32),
+        "kind": drift_check.OTHER_KIND,
     }

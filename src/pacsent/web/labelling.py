@@ -550,14 +550,7 @@ class LabelCheck(LabelSession):
             head["known"] = digest([*names, str(known_are_random)])
 
         path = Path(folder) / "scores.npy"
-        if scores is not None:
-            kept_scores = np.array([scores[row] for row in self._rows])
-        elif path.exists() and path.with_name("journal.jsonl").exists():
-            kept_scores = np.load(path)
-        else:
-            kept_texts = [texts[row] for row in self._rows]
-            kept_scores = label_scores(kept_texts, kept_labels)
-
+        kept_scores = self._score_labels(texts, kept_labels, scores, path)
         random_rows: list[int] = []
         if known_are_random:
             random_rows = [self._position[row] for row in self.known]
@@ -572,6 +565,17 @@ class LabelCheck(LabelSession):
             np.save(file, kept_scores)
         self._checker = make_checker(random_state=self.seed)
         self._replay()
+
+    def _score_labels(
+        self, texts: Sequence[str], kept_labels: list, scores: Any, path: Path
+    ) -> np.ndarray:
+        """Scores of the rows with a text: the given ones, those of the folder, or new ones."""
+        if scores is not None:
+            return np.array([scores[row] for row in self._rows])
+        if path.exists() and path.with_name("journal.jsonl").exists():
+            return np.load(path)
+        kept_texts = [texts[row] for row in self._rows]
+        return label_scores(kept_texts, kept_labels)
 
     def labels(self) -> dict[int, Any]:
         """Return the label of each row that has one by a person."""

@@ -23,20 +23,21 @@ class JsonFormatter(logging.Formatter):
             "event": record.getMessage(),
         }
         line |= getattr(record, "fields", {})
-        if record.exc_info and record.exc_info[0] is not None:
-            frame = traceback.extract_tb(record.exc_info[2])[-1]
-            line["exception"] = record.exc_info[0].__name__
-            line["place"] = f"{frame.filename}:{frame.lineno}"
+        if record.exc_info:
+            exception_type, _, trace = record.exc_info
+            if exception_type is not None:
+                frame = traceback.extract_tb(trace)[-1]
+                line["exception"] = exception_type.__name__
+                line["place"] = f"{frame.filename}:{frame.lineno}"
         return orjson.dumps(line).decode()
 
 
-LOG_CONFIG: dict[str, Any] = {  # for logging.config.dictConfig and uvicorn's log_config
+_LOGGER_CONFIG = {"handlers": ["stderr"], "level": "INFO", "propagate": False}
+# For logging.config.dictConfig and uvicorn's log_config.
+LOG_CONFIG: dict[str, Any] = {
     "version": 1,
     "disable_existing_loggers": False,
     "formatters": {"json": {"()": JsonFormatter}},
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "json"}},
-    "loggers": {
-        name: {"handlers": ["stderr"], "level": "INFO", "propagate": False}
-        for name in ("uvicorn", LOGGER.name)
-    },
+    "loggers": {"uvicorn": _LOGGER_CONFIG, LOGGER.name: _LOGGER_CONFIG},
 }

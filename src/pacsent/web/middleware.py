@@ -1,4 +1,4 @@
-"""What every request passes through before FastAPI's routes: id, key, limits, time, log."""
+"""Middleware that every request passes before FastAPI's routes: id, key, limits, time, log."""
 
 import asyncio
 import itertools
@@ -44,7 +44,9 @@ class RequestMiddleware:
     def __init__(
         self, app: Any, settings: ServerSettings, post_paths: frozenset[str] | None = None
     ):
-        self._app, self._settings, self._post_paths = app, settings, post_paths
+        self._app = app
+        self._settings = settings
+        self._post_paths = post_paths
         self._n_active = 0
         self._id_prefix = os.urandom(6).hex()
         self._id_numbers = itertools.count()
@@ -55,11 +57,10 @@ class RequestMiddleware:
             return
         start = time.perf_counter()
         headers = dict(scope["headers"])
-        request_id = headers.get(b"x-request-id", b"").decode("latin-1")
-        if not _REQUEST_ID.fullmatch(request_id):
-            request_id = f"{self._id_prefix}-{next(self._id_numbers)}"
+        request_id = self._request_id(headers)
         scope["request_id"] = request_id
         request = _Exchange(receive, send, request_id, self._settings.max_body)
+
         self._n_active += 1
         try:
             async with asyncio.timeout(self._settings.timeout):
@@ -72,41 +73,46 @@ class RequestMiddleware:
         except RequestError as error:
             await request.send_error(scope, error)
         except TimeoutError:
-            limit, close = f"{self._settings.timeout:g} seconds", {"connection": "close"}
-            late = RequestError(408, f"The body took longer than {limit}.", headers=close)
-            if request.has_body:
-                message = f"The response took longer than {limit}. Send fewer texts per request."
-                late = RequestError(504, message, headers=close)
-            await request.send_error(scope, late)
+            await request.send_error(scope, self._timeout_error(request.has_body))
         except Exception:
             LOGGER.exception("fault", extra={"fields": {"request_id": request_id}})
             message = "The server has a defect. Report the request_id to whoever runs it."
             await request.send_error(scope, RequestError(500, message))
         finally:
             self._n_active -= 1
-            seconds = time.perf_counter() - start
-            path = getattr(scope.get("route"), "path", "other")
-            metrics.REQUESTS.labels(path, request.status).inc()
-            metrics.REQUEST_SECONDS.labels(path).observe(seconds)
-            n_texts = scope.get("n_texts", 0)
-            metrics.TEXTS.inc(n_texts)
-            fields = {"request_id": request_id, "method": scope["method"][:10], "path": path}
-            fields |= {"status": request.status, "ms": round(1e3 * seconds, 3), "texts": n_texts}
-            LOGGER.info("request", extra={"fields": fields})
+            _record(scope, request.status, time.perf_counter() - start)
+
+    def _request_id(self, headers: dict[bytes, bytes]) -> str:
+        """The id that the client sent, if it is well-formed, or a new one."""
+        request_id = headers.get(b"x-request-id", b"").decode("latin-1")
+        if _REQUEST_ID.fullmatch(request_id):
+            return request_id
+        return f"{self._id_prefix}-{next(self._id_numbers)}"
+
+    def _timeout_error(self, has_body: bool) -> RequestError:
+        limit = f"{self._settings.timeout:g} seconds"
+        close = {"connection": "close"}
+        if has_body:
+            message = f"The response took longer than {limit}. Send fewer texts per request."
+            return RequestError(504, message, headers=close)
+        return RequestError(408, f"The body took longer than {limit}.", headers=close)
 
     def _check(self, scope: Any, headers: dict[bytes, bytes]) -> None:
         """Raise `RequestError` unless key, type, size and number of requests are as they must."""
-        path, settings = scope["path"], self._settings
+        path = scope["path"]
+        settings = self._settings
         is_open = path in _OPEN_PATHS or path.startswith("/page/")
         if not (is_open or settings.accepts_key(headers.get(b"authorization"))):
             message = "This server requires an API key. Send the header Authorization: Bearer KEY."
             raise RequestError(401, message, headers={"www-authenticate": "Bearer"})
+
         takes_body = self._post_paths is None or path in self._post_paths
         if scope["method"] != "POST" or not takes_body:
             return
+
         # Browsers let any web site send other types without asking this server first.
-        media_type = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
-        if media_type != b"application/json":
+        media_type, _, _ = headers.get(b"content-type", b"").partition(b";")
+        if media_type.strip().lower() != b"application/json":
             raise RequestError(415, "The header Content-Type must be application/json.")
         if self._n_active > settings.max_concurrent:
             message = f"This worker answers at most {settings.max_concurrent:,} requests at once."
@@ -116,16 +122,39 @@ class RequestMiddleware:
             raise _too_large(settings.max_body)
 
 
+def _record(scope: Any, status: int, seconds: float) -> None:
+    """Count a request that was answered, and write its line to the log."""
+    path = getattr(scope.get("route"), "path", "other")
+    n_texts = scope.get("n_texts", 0)
+    metrics.REQUESTS.labels(path, status).inc()
+    metrics.REQUEST_SECONDS.labels(path).observe(seconds)
+    metrics.TEXTS.inc(n_texts)
+    fields = {
+        "request_id": scope["request_id"],
+        "method": scope["method"][:10],
+        "path": path,
+        "status": status,
+        "ms": round(1e3 * seconds, 3),
+        "texts": n_texts,
+    }
+    LOGGER.info("request", extra={"fields": fields})
+
+
 class _Exchange:
     """The body of one request, limited in size, and its response, whose status is recorded."""
 
     def __init__(self, receive: Any, send: Any, request_id: str, max_body: int):
-        self._receive, self._send = receive, send
-        self._request_id, self._max_body = request_id, max_body
-        self._n_bytes, self._discarding, self.has_body = 0, False, False
+        self._receive = receive
+        self._send = send
+        self._request_id = request_id
+        self._max_body = max_body
+        self._n_bytes = 0
+        self._discarding = False
+        self.has_body = False  # whether the body was received completely
         self.status = 499  # until a response begins: the client closed the connection
 
     async def receive(self) -> Any:
+        """The next part of the body."""
         message = await self._receive()
         self._n_bytes += len(message.get("body", b""))
         self.has_body = not message.get("more_body", False)
@@ -135,11 +164,13 @@ class _Exchange:
         return message
 
     async def discard_body(self) -> None:
+        """Read the body to its end, or to the limit of what is discarded."""
         self._discarding = True
         while not self.has_body and self._n_bytes <= _MAX_DISCARDED * self._max_body:
             await self.receive()
 
     async def send(self, message: Any) -> None:
+        """Send a part of the response, with the headers that every response has."""
         if message["type"] == "http.response.start":
             self.status = message["status"]
             request_id = (b"x-request-id", self._request_id.encode())
@@ -147,8 +178,10 @@ class _Exchange:
         await self._send(message)
 
     async def send_error(self, scope: Any, error: RequestError) -> None:
-        if self.status == 499:  # no response has begun
-            await error.response(self._request_id)(scope, self._receive, self.send)
+        """Answer with an error, unless a response has begun."""
+        if self.status == 499:
+            response = error.response(self._request_id)
+            await response(scope, self._receive, self.send)
 
 
 def _too_large(max_body: int) -> RequestError:
@@ -166,10 +199,11 @@ def add_error_handlers(app: FastAPI) -> None:
     @app.exception_handler(HTTPException)
     async def http_error(request: Request, error: HTTPException) -> Response:
         if not isinstance(error, RequestError):
-            message = {
+            messages = {
                 400: "The body must be JSON. It is not.",
                 404: "There is nothing at this address. GET /openapi.json lists what there is.",
                 405: f"This address does not answer {request.method[:10]}.",
-            }.get(error.status_code, str(error.detail))
+            }
+            message = messages.get(error.status_code, str(error.detail))
             error = RequestError(error.status_code, message, headers=error.headers)
         return error.response(request.scope["request_id"])

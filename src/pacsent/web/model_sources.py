@@ -16,17 +16,36 @@ from pacsent.words import WordVectors
 
 @dataclass(frozen=True)
 class ModelSource:
-    """Where one served model is: an encoder, word vectors, a classifier or an index."""
+    """The place of one served model: an encoder, word vectors, a classifier or an index.
+
+    Parameters
+    ----------
+    model : str
+        A folder, a file of word vectors, a URL or a name, as `load` takes it.
+    name : str, optional
+        The name in requests; None is that of the folder.
+    method : str, optional
+        For word vectors: how they become sentence vectors.
+    encoder : str, optional
+        The external encoder that the model was made with.
+    """
 
     model: str
-    name: str | None = None  # in requests; by default that of the folder
-    method: str | None = None  # for word vectors
-    encoder: str | None = None  # the external encoder that the model was made with
+    name: str | None = None
+    method: str | None = None
+    encoder: str | None = None
 
     def open(self) -> ServedModel:
-        """Open the model and what it contains."""
-        model = open_any(self.model, as_encoder(self.encoder) if self.encoder else None)
+        """Open the model and what it contains.
+
+        Returns
+        -------
+        model : ServedModel
+        """
+        encoder = as_encoder(self.encoder) if self.encoder else None
+        model = open_any(self.model, encoder)
         name = self.name or Path(public_url(self.model)).name or "pacsent"
+
         if isinstance(model, TextClassifier):
             return ServedModel(name, model.encoder_, model)
         if isinstance(model, CertifiedClassifier):
@@ -41,13 +60,28 @@ class ModelSource:
 def open_models(
     sources: Sequence[ModelSource], error: float | None = None, delta: float | None = None
 ) -> list[ServedModel]:
-    """Open the models of a server; raise `ValueError` if no classifier can guarantee `error`."""
+    """Open the models of a server.
+
+    Parameters
+    ----------
+    sources : sequence of ModelSource
+        Models of different names.
+    error, delta : float, optional
+        If given, `ValueError` is raised unless all classifiers can guarantee this error rate of
+        answers with probability 1 - delta.
+
+    Returns
+    -------
+    models : list of ServedModel
+    """
     models = [source.open() for source in sources]
     names = [model.name for model in models]
     if len(set(names)) < len(names):
+        shown_names = ", ".join(names)
         raise ValueError(
-            f"Models must have different names. Got {', '.join(names)}. Name them: NAME=MODEL."
+            f"Models must have different names. Got {shown_names}. Name them: NAME=MODEL."
         )
+
     if error is not None:
         classifiers = [model for model in models if model.classifier is not None]
         if not classifiers:

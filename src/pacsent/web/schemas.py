@@ -34,7 +34,7 @@ _TOKEN_HINT = (
 
 
 class ErrorDetail(BaseModel):
-    """What is wrong with a request."""
+    """The error in a request."""
 
     message: str
     type: str
@@ -57,8 +57,13 @@ class RequestError(HTTPException):
         self.param = param
 
     def response(self, request_id: str) -> Response:
-        kind, code = _ERROR_TYPES.get(self.status_code, "invalid_request_error"), self.status_code
-        detail = ErrorDetail(message=self.detail, type=kind, param=self.param, code=code)
+        """The response, as OpenAI's clients read it."""
+        detail = ErrorDetail(
+            message=self.detail,
+            type=_ERROR_TYPES.get(self.status_code, "invalid_request_error"),
+            param=self.param,
+            code=self.status_code,
+        )
         body = ErrorResponse(error=detail, request_id=request_id).model_dump_json()
         return Response(body, self.status_code, self.headers, "application/json")
 
@@ -70,27 +75,52 @@ def validation_error(
 
     Of the `fields` of the request, the message names the one that a wrong name is most like.
     """
+    # A name that is not a field explains more than its consequences do.
     first = min(error.errors(), key=lambda item: item["type"] != "extra_forbidden")
-    if first["type"] == "json_invalid":
-        return RequestError(400, f"The body must be JSON. It is not: {first['ctx']['error']}.")
-    location, value = first["loc"], first["input"]
-    name = "".join(f"[{part}]" if isinstance(part, int) else part for part in location)[:60]
-    message = f"{name or 'The body'}: {first['msg']}"
-    if first["type"] == "extra_forbidden":
+    kind = first["type"]
+    if kind == "json_invalid":
+        reason = first["ctx"]["error"]
+        return RequestError(400, f"The body must be JSON. It is not: {reason}.")
+
+    location = first["loc"]
+    value = first["input"]
+    name = _format_location(location)
+    if kind == "extra_forbidden":
         message = f"{name} is not a field of this request"
-        if alike := difflib.get_close_matches(name, list(fields), 1):
-            message += f". Did you mean {alike[0]}?"
-            return RequestError(422, message, name)
-    elif first["type"] != "missing":
-        kinds: dict[type, str] = {dict: "an object", list: "a list", str: "a string"}
-        message += f". Got {kinds.get(type(value)) or json.dumps(value)[:40]}"
-    if len(location) > 1 and isinstance(value, int | list) and not isinstance(value, bool):
+        similar = difflib.get_close_matches(name, list(fields), 1)
+        if similar:
+            return RequestError(422, f"{message}. Did you mean {similar[0]}?", name)
+    else:
+        place = name or "The body"
+        message = f"{place}: {first['msg']}"
+        if kind != "missing":
+            message += f". Got {_describe_value(value)}"
+
+    is_token = isinstance(value, int | list) and not isinstance(value, bool)
+    if is_token and len(location) > 1:
         message += f".{_TOKEN_HINT}"
     return RequestError(422, f"{message}.", name)
 
 
+def _format_location(location: Iterable[int | str]) -> str:
+    """The path to a value of a request, as in texts[3]."""
+    parts = [f"[{part}]" if isinstance(part, int) else part for part in location]
+    return "".join(parts)[:60]
+
+
+def _describe_value(value: Any) -> str:
+    """A value for a message; texts, and what contains some, are not shown."""
+    if isinstance(value, dict):
+        return "an object"
+    if isinstance(value, list):
+        return "a list"
+    if isinstance(value, str):
+        return "a string"
+    return json.dumps(value)[:40]
+
+
 def json_response(content: Any) -> Response:
-    """JSON of dictionaries, lists and arrays."""
+    """The response with dictionaries, lists and arrays as JSON."""
     try:
         body = orjson.dumps(content, option=orjson.OPT_SERIALIZE_NUMPY)
     except TypeError:  # a text of an index that is not valid Unicode
@@ -125,7 +155,7 @@ HitCount = Annotated[int, Field(ge=1, le=1000), _READ_INTEGER]
 
 
 class ModelRequest(BaseModel):
-    """What every request may contain."""
+    """A request to one of the served models."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -133,8 +163,11 @@ class ModelRequest(BaseModel):
 
     def all_texts(self) -> list[str]:
         """The texts of the request, for the limits."""
-        names = [name for name in _TEXT_FIELDS if name in type(self).model_fields]
-        return [text for name in names for text in _as_list(getattr(self, name)) or ()]
+        texts: list[str] = []
+        for name in _TEXT_FIELDS:
+            if name in type(self).model_fields:
+                texts += _as_list(getattr(self, name)) or []
+        return texts
 
 
 def _example(**fields: Any) -> ConfigDict:
@@ -189,13 +222,17 @@ class ClassifyRequest(ModelRequest):
 
 
 def _check_conditions(where: dict[str, Any] | None) -> dict[str, Any] | None:
-    values, n = [where], 0
-    while values:
-        value = values.pop()
-        n += 1
-        if isinstance(value, dict | list):
-            values += value.values() if isinstance(value, dict) else value
-        if n + len(values) > _MAX_CONDITIONS:
+    """Raise if a filter has too many values, however they are nested."""
+    waiting: list[Any] = [where]
+    n_visited = 0
+    while waiting:
+        value = waiting.pop()
+        n_visited += 1
+        if isinstance(value, dict):
+            waiting += value.values()
+        elif isinstance(value, list):
+            waiting += value
+        if n_visited + len(waiting) > _MAX_CONDITIONS:
             raise ValueError(f"a filter must have at most {_MAX_CONDITIONS:,} values")
     return where
 
@@ -227,9 +264,14 @@ _DOCUMENT_TYPES: list[dict[str, Any]] = [
 ]
 
 
+def _document_text(document: Any) -> Any:
+    return document.get("text", document) if isinstance(document, dict) else document
+
+
 def _document_texts(value: Any) -> Any:
+    """The texts of documents, which may be objects; pydantic rejects everything else."""
     if isinstance(value, list):
-        return [item.get("text", item) if isinstance(item, dict) else item for item in value]
+        return [_document_text(document) for document in value]
     return value
 
 

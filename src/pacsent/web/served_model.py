@@ -40,9 +40,12 @@ class _OpenVocabulary:
         return _WORD.findall(text)
 
     def encode(self, texts: Sequence) -> Encoded:
-        n = [len(self.tokens(text) if isinstance(text, str) else text) for text in texts]
-        offsets = np.concatenate([[0], np.cumsum(n, dtype=np.int64)])
-        return Encoded(np.zeros(offsets[-1], np.int32), offsets, np.zeros(len(n), np.int64))
+        """Token ids, all of them 0, of texts or of lists of words."""
+        n_words = [len(self.tokens(text)) if isinstance(text, str) else len(text) for text in texts]
+        offsets = np.concatenate([[0], np.cumsum(n_words, dtype=np.int64)])  # (n + 1,)
+        ids = np.zeros(offsets[-1], np.int32)
+        n_unknown = np.zeros(len(texts), np.int64)
+        return Encoded(ids, offsets, n_unknown)
 
 
 def _answer_rule(
@@ -56,11 +59,26 @@ def _answer_together(rule: abstaining.AnswerRule) -> Together:
 
 
 class ServedModel:
-    """What requests with one value of `model` are answered with.
+    """The models that answer requests with one value of `model`.
 
     The arguments are not changed. Every certificate is verified; those of the classifier, the index
-    and the encoder are added to the given ones. `name` is that in requests and responses.
+    and the encoder are added to the given ones.
 
+    Parameters
+    ----------
+    name : str
+        The name in requests and responses.
+    encoder : encoder, optional
+        Whatever `as_encoder` takes; for vectors, posteriors and reranking.
+    classifier : TextClassifier or CertifiedClassifier, optional
+        For classes; one with a calibration set answers with guarantees.
+    index : Index, optional
+        For search.
+    certificates : sequence of Certificate
+        Further certificates to describe.
+
+    Examples
+    --------
     >>> from pacsent import make_encoder
     >>> model = ServedModel("english", make_encoder("SIF-sum", "english"))
     >>> model.posteriors(["a glass of wine"]).means.shape
@@ -92,16 +110,7 @@ class ServedModel:
         self._vocabulary: Any = _OpenVocabulary()
         self._encode = self._vocabulary.encode
         if self.encoder is not None:
-            if isinstance(self.encoder, SentenceVectorizer):
-                if not self.encoder.is_fitted:
-                    self.encoder = clone(self.encoder).fit([])
-                self._solve = self.encoder.prepared()
-            self.n_dims = self.encoder.n_dims
-            all_words = [part.word_vectors for part in self.encoder.parts]
-            vocabularies = [words.vocabulary for words in all_words if words is not None]
-            if vocabularies:
-                self._vocabulary = vocabularies[0]
-                self._encode = partial(self._vocabulary.encode, n_jobs=1)
+            self._prepare_encoder()
 
         self.certificates = list(certificates)
         if isinstance(classifier, CertifiedClassifier):
@@ -113,52 +122,106 @@ class ServedModel:
         for certificate in self.certificates:
             certificate.verify()
 
+    def _prepare_encoder(self) -> None:
+        if isinstance(self.encoder, SentenceVectorizer):
+            if not self.encoder.is_fitted:
+                self.encoder = clone(self.encoder).fit([])
+            self._solve = self.encoder.prepared()
+        self.n_dims = self.encoder.n_dims
+
+        # Words are those of the first part that has word vectors.
+        for part in self.encoder.parts:
+            if part.word_vectors is not None:
+                self._vocabulary = part.word_vectors.vocabulary
+                self._encode = partial(self._vocabulary.encode, n_jobs=1)
+                break
+
     def posteriors(self, texts: Sequence) -> Posteriors:
-        """Posteriors of texts, or of lists of words."""
+        """Compute the posteriors of texts.
+
+        Parameters
+        ----------
+        texts : sequence of n str, or of n lists of words
+
+        Returns
+        -------
+        posteriors : Posteriors
+            With means of shape (n, n_dims).
+        """
         encoded = self._encode(texts)
         if self._solve is not None:
             means, variances = self._solve(encoded)
         else:
             joined = [text if isinstance(text, str) else " ".join(text) for text in texts]
             means, variances = self.encoder.posterior(joined)
-        return Posteriors(means, variances, np.diff(encoded.offsets), encoded.n_unknown)
+        n_known = np.diff(encoded.offsets)
+        return Posteriors(means, variances, n_known, encoded.n_unknown)
 
     def answer(self, rule: abstaining.AnswerRule, texts: list[str]) -> abstaining.Answered:
-        """The classifier's answers, computed together with those of other threads."""
+        """Classify texts, together with those of other threads.
+
+        Parameters
+        ----------
+        rule : AnswerRule
+            One that `answer_rule(error, delta)` returned.
+        texts : list of n str
+
+        Returns
+        -------
+        answers : Answered
+            A row for each text.
+        """
         return self._together(rule)(texts)
 
     def n_tokens(self, texts: list[str]) -> int:
-        """The number of words in all texts."""
+        """Return the number of words in all texts."""
         if self.encoder is None:
             return sum(len(_WORD.findall(text)) for text in texts)
         encoded = self._encode(texts)
         return encoded.ids.size + int(encoded.n_unknown.sum())
 
     def words(self, text: str) -> list[str]:
-        """The words of a text as the vocabulary reads them.
+        """Return the words of a text as the vocabulary reads them.
 
         Letters that the vocabulary's tokens omit, such as those of other scripts, are words too:
         the model does not know them.
+
+        Parameters
+        ----------
+        text : str
+
+        Returns
+        -------
+        words : list of str
         """
         words: list[str] = []
         for piece in text.split():
             tokens = list(self._vocabulary.tokens(piece))
-            if piece.isascii() or len("".join(tokens)) >= sum(map(str.isalnum, piece)):
+            n_read = sum(map(len, tokens))  # characters
+            n_alphanumeric = sum(map(str.isalnum, piece))
+            if piece.isascii() or n_read >= n_alphanumeric:
                 words += tokens
                 continue
             for run in _SCRIPT_RUNS.findall(piece):
-                words += list(self._vocabulary.tokens(run)) or [run] * any(map(str.isalnum, run))
+                run_tokens = list(self._vocabulary.tokens(run))
+                if run_tokens:
+                    words += run_tokens
+                elif any(map(str.isalnum, run)):
+                    words.append(run)
         return words
 
     def is_known(self, words: list[str]) -> list[bool]:
-        """Which words the model knows, by themselves or by their subwords."""
-        return (np.diff(self._encode([[word] for word in words]).offsets) > 0).tolist()
+        """Return for each word whether the model knows it, by itself or by its subwords."""
+        encoded = self._encode([[word] for word in words])
+        n_known = np.diff(encoded.offsets)  # (n_words,)
+        return (n_known > 0).tolist()
 
     def description(self) -> dict[str, Any]:
-        """The model's properties, for /v1/models."""
+        """Return the model's properties, for /v1/models."""
         about: dict[str, Any] = {"class": None}
         if self.encoder is not None:
-            about = {"class": type(self.encoder).__name__, "method": self.encoder.method_name}
+            about["class"] = type(self.encoder).__name__
+            about["method"] = self.encoder.method_name
             about["dimensions"] = self.n_dims
             if self._solve is not None:
                 about["words"] = self.encoder.word_vectors.n_words
@@ -169,24 +232,50 @@ class ServedModel:
         return about
 
     def describe_certificates(self) -> list[dict[str, Any]]:
-        """Each certificate: what it is about, its sentence, and its numbers."""
+        """Describe each certificate: its subject, its sentence, and its numbers.
+
+        Returns
+        -------
+        descriptions : list of dict
+            For /certificates.
+        """
         described = []
         for certificate in self.certificates:
             numbers = json.loads(certificate.to_json())
-            if isinstance(certificate, SearchCertificate):
-                about, subject = "index", f"Search among {certificate.n_texts:,} texts"
-            elif encoder := numbers.get("encoder") or numbers.get("teacher"):
-                about, subject = "encoder", f"Sentence vectors of {encoder.partition('(')[0]}"
-            else:
-                labels = [] if self.classifier is None else self.classifier.classes_.tolist()
-                shown = [*map(str, labels[:5]), "..."][: len(labels)]
-                about, subject = "classifier", f"Classifier with the classes {', '.join(shown)}"
-            item = {"model": self.name, "about": about, "subject": subject}
-            described.append(item | {"in_words": certificate.details(), "certificate": numbers})
+            about, subject = self._subject_of(certificate, numbers)
+            described.append(
+                {
+                    "model": self.name,
+                    "about": about,
+                    "subject": subject,
+                    "in_words": certificate.details(),
+                    "certificate": numbers,
+                }
+            )
         return described
 
+    def _subject_of(self, certificate: Certificate, numbers: dict[str, Any]) -> tuple[str, str]:
+        """The part of the model that a certificate is about, and its description."""
+        if isinstance(certificate, SearchCertificate):
+            return "index", f"Search among {certificate.n_texts:,} texts"
+
+        encoder = numbers.get("encoder") or numbers.get("teacher")
+        if encoder:
+            class_name, _, _ = encoder.partition("(")
+            return "encoder", f"Sentence vectors of {class_name}"
+
+        labels = [] if self.classifier is None else self.classifier.classes_.tolist()
+        shown = [*map(str, labels[:5]), "..."]
+        shown_labels = ", ".join(shown[: len(labels)])
+        return "classifier", f"Classifier with the classes {shown_labels}"
+
     def warm_up(self) -> "ServedModel":
-        """Do everything once, so that no request waits for compilation; returns self."""
+        """Do everything once, so that no request waits for compilation.
+
+        Returns
+        -------
+        self : ServedModel
+        """
         texts = ["warm water", "", "naïve — 東京"]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

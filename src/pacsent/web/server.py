@@ -91,19 +91,29 @@ def serve(
     n_workers: int = 1,
     on_start: Callable[[dict[str, Any]], object] | None = None,
 ) -> None:
-    """Serve models until SIGTERM or SIGINT; `on_start` receives address, workers and models.
+    """Serve models until SIGTERM or SIGINT.
 
-    The models are opened and used here once: what is wrong with them is raised before anything
-    starts, and workers find all kernels compiled.
+    The models are opened and used here once: errors in them are raised before anything starts, and
+    workers find all kernels compiled.
+
+    Parameters
+    ----------
+    sources : sequence of ModelSource
+        The models to open.
+    settings : ServerSettings
+        Limits, API keys and times.
+    host : str
+        The address to listen at.
+    port : int
+        Port 0 chooses a free one.
+    n_workers : int, default=1
+        Processes that answer requests.
+    on_start : callable, optional
+        Receives a dictionary of address, workers and models when all workers answer.
     """
-    models = [model.warm_up() for model in open_models(sources, settings.error, settings.delta)]
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        listener = socket.create_server((host, port), family=family, backlog=1024)
-    except OSError as error:
-        raise OSError(
-            f"The address {host}:{port} cannot be used ({error.strerror}). Choose another --port."
-        ) from None
+    opened = open_models(sources, settings.error, settings.delta)
+    models = [model.warm_up() for model in opened]
+    listener = _listen(host, port)
     config = uvicorn.Config(
         partial(_create_worker_app, tuple(sources), settings, n_workers),
         factory=True,
@@ -118,9 +128,11 @@ def serve(
         timeout_graceful_shutdown=_GRACE_SECONDS,
         timeout_worker_healthcheck=_START_SECONDS,
     )
+
     shown_host = f"[{host}]" if ":" in host else host
+    actual_port = listener.getsockname()[1]
     started = {
-        "address": f"http://{shown_host}:{listener.getsockname()[1]}",
+        "address": f"http://{shown_host}:{actual_port}",
         "workers": n_workers,
         "model": ", ".join(model.name for model in models),
     }
@@ -141,6 +153,16 @@ def serve(
     LOGGER.info("stopped")
 
 
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=1024)
+    except OSError as error:
+        raise OSError(
+            f"The address {host}:{port} cannot be used ({error.strerror}). Choose another --port."
+        ) from None
+
+
 def _create_worker_app(
     sources: tuple[ModelSource, ...], settings: ServerSettings, n_workers: int
 ) -> Any:
@@ -150,10 +172,12 @@ def _create_worker_app(
     except (ValueError, OSError, ImportError) as error:
         LOGGER.error("models cannot be opened", extra={"fields": {"reason": str(error)}})
         sys.exit(_STARTUP_FAILURE)
+
     for model in models:
         if model.drift is not None:
             model.drift.n_workers = n_workers
         if model.classifier is not None:
             with suppress(ValueError):  # answers say why there is none
                 model.answer_rule(settings.error, settings.delta)
-    return create_app([model.warm_up() for model in models], settings)
+        model.warm_up()
+    return create_app(models, settings)

@@ -33,14 +33,18 @@ class ServerSettings:
         for name, value in vars(self).items():
             if name.startswith("max_") and value < 1:
                 raise ValueError(f"{name} must be 1 or more. Got {value} instead.")
+
         if not 0 < self.timeout <= _MAX_TIMEOUT:
             raise ValueError(
                 f"timeout must be a number of seconds up to {_MAX_TIMEOUT:,} (a day). Got "
                 f"{self.timeout:g} instead."
             )
-        for name, value in (("error", self.error), ("delta", self.delta)):
+
+        for name in ("error", "delta"):
+            value = getattr(self, name)
             if value is not None and not 0 < value < 1:
                 raise ValueError(f"{name} must be between 0 and 1. Got {value!r} instead.")
+
         for origin in self.origins:
             if origin != "*" and not _ORIGIN.fullmatch(origin):
                 raise ValueError(
@@ -49,27 +53,44 @@ class ServerSettings:
                 )
 
     def accepts_key(self, authorization: bytes | None) -> bool:
-        """Whether an Authorization header contains one of the keys; every key is compared."""
+        """Return True if an Authorization header contains one of the keys.
+
+        Every key is compared, so that the time does not tell which one is alike.
+        """
         if not self.keys:
             return True
         scheme, _, key = (authorization or b"").partition(b" ")
         if scheme.lower() != b"bearer" or len(key) > _MAX_KEY_LENGTH:
             return False
         digest = hashlib.sha256(key.strip()).digest()
-        return sum(hmac.compare_digest(digest, expected) for expected in self.keys) > 0
+        n_equal = sum(hmac.compare_digest(digest, expected) for expected in self.keys)
+        return n_equal > 0
 
     def client_of(self, authorization: str | None) -> str:
-        """The digest of the API key in an Authorization header; "" where no key is required."""
+        """Return the digest of the API key in an Authorization header; "" without keys."""
         if not self.keys:
             return ""
-        key = (authorization or "").partition(" ")[2].strip()
-        return hashlib.sha256(key.encode("latin-1", "replace")).hexdigest()
+        _, _, key = (authorization or "").partition(" ")
+        key_bytes = key.strip().encode("latin-1", "replace")
+        return hashlib.sha256(key_bytes).hexdigest()
 
 
 def read_keys(path: str | Path) -> tuple[bytes, ...]:
-    """The digests of the API keys in a file, one per line; lines that begin with # are comments."""
+    """Read the API keys of a file.
+
+    Parameters
+    ----------
+    path : path
+        One key per line; lines that begin with # are comments.
+
+    Returns
+    -------
+    keys : tuple of bytes
+        Their SHA-256 digests, for `ServerSettings`.
+    """
     keys = []
-    for number, line in enumerate(Path(path).read_bytes().splitlines(), 1):
+    lines = Path(path).read_bytes().splitlines()
+    for number, line in enumerate(lines, 1):
         key = line.strip()
         if not key or key.startswith(b"#"):
             continue
@@ -79,6 +100,7 @@ def read_keys(path: str | Path) -> tuple[bytes, ...]:
                 f"Line {number} of {path} has others."
             )
         keys.append(hashlib.sha256(key).digest())
+
     if not keys:
         raise ValueError(
             f"{path} must contain at least one API key, one per line. It contains none. Make one: "

@@ -14,9 +14,12 @@ _REASON = "OTEL_EXPORTER_OTLP_ENDPOINT is set and needs OpenTelemetry"
 def instrument(app: FastAPI, tracer_provider: Any = None, meter_provider: Any = None) -> None:
     """Report the requests of an application to these providers; texts are never reported."""
     fastapi = import_optional("opentelemetry.instrumentation.fastapi", _REASON, "otel")
-    providers = {"tracer_provider": tracer_provider, "meter_provider": meter_provider}
-    without = ["receive", "send"]
-    fastapi.FastAPIInstrumentor.instrument_app(app, exclude_spans=without, **providers)
+    fastapi.FastAPIInstrumentor.instrument_app(
+        app,
+        exclude_spans=["receive", "send"],
+        tracer_provider=tracer_provider,
+        meter_provider=meter_provider,
+    )
 
 
 def instrument_from_environment(app: FastAPI) -> None:
@@ -27,9 +30,12 @@ def instrument_from_environment(app: FastAPI) -> None:
     def load(module: str) -> Any:
         return import_optional(f"opentelemetry.{module}", _REASON, "otel")
 
-    tracer_provider = load("sdk.trace").TracerProvider()
     spans = load(f"{_OTLP}.trace_exporter").OTLPSpanExporter()
-    tracer_provider.add_span_processor(load("sdk.trace.export").BatchSpanProcessor(spans))
+    span_processor = load("sdk.trace.export").BatchSpanProcessor(spans)
+    tracer_provider = load("sdk.trace").TracerProvider()
+    tracer_provider.add_span_processor(span_processor)
+
     durations = load(f"{_OTLP}.metric_exporter").OTLPMetricExporter()
     reader = load("sdk.metrics.export").PeriodicExportingMetricReader(durations)
-    instrument(app, tracer_provider, load("sdk.metrics").MeterProvider([reader]))
+    meter_provider = load("sdk.metrics").MeterProvider([reader])
+    instrument(app, tracer_provider, meter_provider)

@@ -26,7 +26,7 @@ def make_map(
     n_groups: int | None = 0,
     title: str = "A map of texts",
 ) -> str:
-    """HTML page with a chart of texts on the principal plane of the directions of their vectors.
+    """Make an HTML page with a chart of texts on the principal plane of their vectors' directions.
 
     The page works offline and shows the text under the pointer.
 
@@ -49,6 +49,8 @@ def make_map(
     page : str
         To be written to a file with the encoding UTF-8.
 
+    Examples
+    --------
     >>> page = make_map("english", ["red wine", "white wine", "a cat"], ["drink", "drink", "pet"])
     >>> page.startswith("<!doctype html>"), "white wine" in page
     (True, True)
@@ -61,15 +63,19 @@ def make_map(
     if labels is not None:
         check_length(labels, len(texts), "labels")
 
-    vectors = unit_rows(np.asarray(as_encoder(encoder).encode(texts)))
+    encoded = np.asarray(as_encoder(encoder).encode(texts))
+    vectors = unit_rows(encoded)  # (n, n_dims)
     if labels is None and n_groups != 0:
         groups = clusters(texts, n_groups, vectors=vectors, random_state=0)
-        labels = [groups.names[k] if k >= 0 else _NO_VECTOR for k in groups.labels]
+        labels = []
+        for group in groups.labels:
+            labels.append(groups.names[group] if group >= 0 else _NO_VECTOR)
 
     places = main_plane(vectors).round(4)  # (n, 2)
     points: list[dict[str, Any]] = []
     for text, (x, y) in zip(texts, places.tolist()):
-        points.append({"text": text[:_MAX_TOOLTIP_CHARACTERS], "x": x, "y": y})
+        shown_text = text[:_MAX_TOOLTIP_CHARACTERS]
+        points.append({"text": shown_text, "x": x, "y": y})
     if labels is not None:
         for point, label in zip(points, labels):
             point["class"] = str(label)
@@ -82,19 +88,27 @@ def _chart(points: list[dict[str, Any]], has_classes: bool) -> dict[str, Any]:
     """Vega-Lite specification of the points."""
     import altair as alt
 
-    chart = alt.Chart(alt.Data(values=points)).mark_circle(opacity=0.7)
-    chart = chart.encode(
-        x=alt.X("x:Q", axis=None, scale=alt.Scale(zero=False)),
-        y=alt.Y("y:Q", axis=None, scale=alt.Scale(zero=False)),
+    data = alt.Data(values=points)
+    free_scale = alt.Scale(zero=False)
+    circles = alt.Chart(data).mark_circle(opacity=0.7)
+    chart = circles.encode(
+        x=alt.X("x:Q", axis=None, scale=free_scale),
+        y=alt.Y("y:Q", axis=None, scale=free_scale),
         tooltip=["text:N"],
     )
+
     if has_classes:
+        # A click on a class in the legend fades all other classes.
         selection = alt.selection_point(fields=["class"], bind="legend")
+        opacity = alt.condition(selection, alt.value(0.7), alt.value(0.1))
         columns = alt.ExprRef("max(1, floor(width / 180))")
         legend = alt.Legend(orient="bottom", columns=columns, labelLimit=150, title=None)
-        chart = chart.add_params(selection).encode(
+        chart = chart.add_params(selection)
+        chart = chart.encode(
             color=alt.Color("class:N", legend=legend),
-            opacity=alt.condition(selection, alt.value(0.7), alt.value(0.1)),
+            opacity=opacity,
             tooltip=["class:N", "text:N"],
         )
-    return chart.interactive().properties(width="container", height=600).to_dict()
+
+    chart = chart.interactive()
+    return chart.properties(width="container", height=600).to_dict()
