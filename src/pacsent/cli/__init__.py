@@ -7,6 +7,7 @@ status: 0, 1 error in the data, 2 in the command line, 3 drift, 130 Ctrl-C, 143 
 import os
 import signal
 import sys
+from types import FrameType
 
 import click
 
@@ -16,11 +17,11 @@ from pacsent.files import open_closed_streams
 __all__ = ["cli", "main"]
 
 
-def main():
+def main() -> None:
     """Entry point: a user's mistake is one line on stderr, never a traceback."""
     open_closed_streams()
 
-    def terminate(number, frame):
+    def terminate(number: int, frame: FrameType | None) -> None:
         raise Terminated
 
     signal.signal(signal.SIGTERM, terminate)
@@ -38,7 +39,8 @@ def main():
         raise SystemExit(error.exit_code) from None
     except OSError as error:  # the output could not be written to the end
         is_pipe = isinstance(error, BrokenPipeError)  # its reader went away (| head)
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # drops what is buffered
+        null_device = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null_device, sys.stdout.fileno())  # drops what is buffered
         if not is_pipe:
             print(f"Error: {error}", file=sys.stderr)
         raise SystemExit(0 if is_pipe else 1) from None

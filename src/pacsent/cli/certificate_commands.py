@@ -44,7 +44,9 @@ _FIELDS = {
 @params.random_state
 @params.model_encoder
 @params.outputs
-def certify(paths, output, as_json, overwrite, **options):
+def certify(
+    paths: tuple[str, ...], output: str | None, as_json: bool, overwrite: bool, **options: Any
+) -> None:
     """Bound the error rate of MODEL on new texts like DATA.
 
     MODEL is a classifier that was not trained on DATA, which is as in `pacsent train`. Without
@@ -56,123 +58,159 @@ def certify(paths, output, as_json, overwrite, **options):
     Example: pacsent certify answers.csv --prediction-column answer
     Example: pacsent certify index queries.csv
     """
-    from pacsent.certify import certify as certify_model
     from pacsent.files import check_output
     from pacsent.storage import save
     from pacsent.text.result_files import TABLES, check_suffix
 
     check_output(output, paths, overwrite=overwrite)
     path, data = inputs.split_model(paths)
-    left_out = options.pop("left_out")
     ids = inputs.read_ids(data, {**options, "id_column": options["id_column"]})
-    id_column = options.pop("id_column")
+    left_out = options["left_out"]
     if left_out is not None:
         check_suffix(left_out, TABLES)
         check_output(left_out, [*paths, output], overwrite=overwrite)
         if path is None:
             raise click.UsageError("--left-out needs MODEL, which knows its training texts.")
+
+    certificate: Any
     if path is None:
         certificate = _certify_predictions(data, options)
     else:
-        alone = ("prediction_column", "judge_column", "classes", "batch_size")
-        if any(options[name] for name in alone):
+        if any(options[name] for name in _OPTIONS_WITHOUT_MODEL):
             names = "--prediction-column, --judge-column, --labels and --batch-size"
             raise click.UsageError(f"{names} are for DATA without MODEL.")
         model = inputs.open_model(path)
         if hasattr(model, "search"):
-            column = options["answer_column"] or "answer"
-            _, texts, columns = inputs.read_columns(data, options, [column])
-            try:
-                answers = [int(value) for value in columns[column]]
-            except (TypeError, ValueError) as error:
-                message = f"must have the number of a text in the index in every row ({error})."
-                raise ValueError(f"--answer-column {message}") from None
-            certificate = model.certify(
-                texts,
-                answers,
-                options["k"],
-                options["delta"],
-                options["random_state"],
-                n_candidates=options["n_candidates"],
-                repeats=options["repeats"],
-            )
+            certificate = _certify_index(model, data, options)
             if overwrite:
                 save(model, path, overwrite=True)
         else:
-            classifier = inputs.open_model(path, "a classifier")
-            labelled = inputs.read_labelled(data, options, classifier)
-            click.get_current_context().meta[ROWS] = labelled.rows
-            if left_out is not None:
-                rows = _rows_left_out(classifier, labelled)
-                write_left_out(left_out, rows, ids, id_column, overwrite=overwrite)
-            certificate = certify_model(
-                classifier,
-                labelled.texts,
-                labelled.labels,
-                groups=labelled.groups,
-                n_candidates=options["n_candidates"] * labelled.n_sizes,
-                **{name: options[name] for name in ("delta", "per_class", "overlap", "repeats")},
-                random_state=options["random_state"],
-            )
-            certificate = labelled.add_condition(certificate)
+            certificate = _certify_classifier(path, data, ids, options, overwrite)
     show_certificate(certificate, output, as_json, options["details"])
 
 
-def _rows_left_out(classifier, labelled) -> list[tuple[int, str]]:
+_OPTIONS_WITHOUT_MODEL = ("prediction_column", "judge_column", "classes", "batch_size")
+
+
+def _certify_index(model: Any, data: str, options: dict[str, Any]) -> Any:
+    """The certificate of an index from queries and the numbers of their right texts."""
+    column = options["answer_column"] or "answer"
+    _, queries, columns = inputs.read_columns(data, options, [column])
+
+    try:
+        answers = [int(value) for value in columns[column]]
+    except (TypeError, ValueError) as error:
+        message = f"must have the number of a text in the index in every row ({error})."
+        raise ValueError(f"--answer-column {message}") from None
+    return model.certify(
+        queries,
+        answers,
+        options["k"],
+        options["delta"],
+        options["random_state"],
+        n_candidates=options["n_candidates"],
+        repeats=options["repeats"],
+    )
+
+
+def _certify_classifier(
+    path: str, data: str, ids: list | None, options: dict[str, Any], overwrite: bool
+) -> Any:
+    """The certificate of a classifier; writes the rows that are left out if asked to."""
+    from pacsent.certify import certify as certify_model
+
+    classifier = inputs.open_model(path, "a classifier")
+    labelled = inputs.read_labelled(data, options, classifier)
+    click.get_current_context().meta[ROWS] = labelled.rows
+    if options["left_out"] is not None:
+        rows = _rows_left_out(classifier, labelled)
+        write_left_out(options["left_out"], rows, ids, options["id_column"], overwrite=overwrite)
+    certificate = certify_model(
+        classifier,
+        labelled.texts,
+        labelled.labels,
+        groups=labelled.groups,
+        delta=options["delta"],
+        n_candidates=options["n_candidates"] * labelled.n_sizes,
+        per_class=options["per_class"],
+        overlap=options["overlap"],
+        repeats=options["repeats"],
+        random_state=options["random_state"],
+    )
+    return labelled.add_condition(certificate)
+
+
+def _rows_left_out(classifier: Any, labelled: inputs.LabelledInput) -> list[tuple[int, str]]:
     """Rows of the file that are not among the distinct texts which are counted, and why."""
     from pacsent.certify.row_status import REASONS, row_status
 
+    rows = []
     status = row_status(classifier, labelled.texts).status.tolist()
-    return [(row, REASONS[why]) for row, why in zip(labelled.rows, status) if why]
+    for row, reason in zip(labelled.rows, status):
+        if reason:
+            rows.append((row, REASONS[reason]))
+    return rows
 
 
-def _certify_predictions(data, options: dict):
+def _certify_predictions(data: str, options: dict[str, Any]) -> Any:
     """The certificate of a table of labels and predictions."""
     from pacsent.certify import certify_predictions
 
-    columns = [options["label_column"] or "label", options["prediction_column"] or "prediction"]
-    if len({*columns, options["judge_column"]}) < 3:
+    label_column = options["label_column"] or "label"
+    prediction_column = options["prediction_column"] or "prediction"
+    if len({label_column, prediction_column, options["judge_column"]}) < 3:
         raise click.UsageError("--label-column, --prediction-column, --judge-column must differ.")
     table, selection = inputs.read_predictions(data, options)
     rows = table.select(selection.sampled)
-    unlabelled = table.select(selection.unlabelled)
 
-    # With predictions the rows without a label are the others of a batch.
     size = options["batch_size"]
-    others: Any = None
-    if table.judge is not None:
-        others = (unlabelled.predictions, unlabelled.judge)
-    elif size is not None:
-        others = size - len(rows.labels)
-    elif unlabelled.labels and table.groups is None and not options["per_class"]:
-        others = len(unlabelled.labels)
-    if size and (table.judge is not None or size < len(rows.labels)):
-        limit = f"at least {len(rows.labels):,}, the rows of {data}, without a judge"
+    n_rows = len(rows.labels)
+    if size and (table.judge is not None or size < n_rows):
+        limit = f"at least {n_rows:,}, the rows of {data}, without a judge"
         raise click.UsageError(f"--batch-size must be {limit}. Got {size:,} instead.")
 
-    classes = options["classes"]
+    classes = _classes_of(table, rows)
+    if options["classes"]:
+        classes = [name.strip() for name in options["classes"].split(",")]
     certificate = certify_predictions(
         rows.labels,
         rows.predictions,
         texts=rows.texts,
         groups=rows.groups,
         judge=rows.judge,
-        unlabelled=others,
-        classes=_split_names(classes) if classes else _classes_of(table, rows),
+        unlabelled=_others_of_batch(table, selection, options),
+        classes=classes,
         recall="all" if options["per_class"] else (),
+        delta=options["delta"],
         n_candidates=options["n_candidates"] * selection.n_sizes,
-        **{name: options[name] for name in ("delta", "simultaneous", "repeats", "random_state")},
+        simultaneous=options["simultaneous"],
+        repeats=options["repeats"],
+        random_state=options["random_state"],
     )
     if not selection.condition:
         return certificate
-    return replace(certificate, provenance=f"{certificate.provenance}; {selection.condition}")
+    provenance = f"{certificate.provenance}; {selection.condition}"
+    return replace(certificate, provenance=provenance)
 
 
-def _split_names(names: str) -> list[str]:
-    return [name.strip() for name in names.split(",")]
+def _others_of_batch(
+    table: Any, selection: inputs.LabelledSelection, options: dict[str, Any]
+) -> Any:
+    """The rows without a label, of which those with one are a sample; their number or predictions.
+
+    With a judge their predictions and its labels are returned, as `certify_predictions` takes them.
+    """
+    unlabelled = table.select(selection.unlabelled)
+    if table.judge is not None:
+        return unlabelled.predictions, unlabelled.judge
+    if options["batch_size"] is not None:
+        return options["batch_size"] - len(selection.sampled)
+    if unlabelled.labels and table.groups is None and not options["per_class"]:
+        return len(unlabelled.labels)
+    return None
 
 
-def _classes_of(table, rows) -> list[str] | None:
+def _classes_of(table: Any, rows: Any) -> list[str] | None:
     """All classes of a table of which some rows are labelled; None if all of them are.
 
     A prediction that is a class but for case or spaces is none: it is refused as misspelled.
@@ -181,8 +219,10 @@ def _classes_of(table, rows) -> list[str] | None:
         return None
     names = {label for label in table.labels if label}
     spellings = {name.strip().casefold() for name in names}
-    new = {name for name in table.predictions if name.strip().casefold() not in spellings}
-    return sorted(names | new)
+    for name in table.predictions:
+        if name.strip().casefold() not in spellings:
+            names.add(name)
+    return sorted(names)
 
 
 @cli.command()
@@ -197,63 +237,104 @@ def _classes_of(table, rows) -> list[str] | None:
 @params.model_encoder
 @params.reports
 @click.pass_context
-def verify(context, certificate, texts, model, as_json, **options):
+def verify(
+    context: click.Context,
+    certificate: str,
+    texts: str | None,
+    model: str | None,
+    as_json: bool,
+    **options: Any,
+) -> None:
     """Check a CERTIFICATE, alone or with texts and model.
 
     Without TEXTS, recomputes the bound from the stored counts; with TEXTS and MODEL, also the
     counts. CERTIFICATE may also be the folder of a model, whose checksums are checked. Exit status
     1 if something does not agree. Example: pacsent verify certificate.json
     """
-    from pacsent import storage
     from pacsent.certify import read_certificate
     from pacsent.certify.error_certificate import HeldOutCertificate
 
-    checks: list[dict] = []
+    checks: list[dict] = []  # of the checksums of a folder
     if Path(certificate).is_dir():
-        checks = storage.check(certificate)
-        intact = all(step["ok"] for step in checks)
-        loaded = getattr(inputs.open_model(certificate), "certificate_", None) if intact else None
-        lines = [f"{'ok' if c['ok'] else 'DAMAGED':<9}{c['what']}: {c['found']}" for c in checks]
-        if loaded is None:
-            show({"verified": intact, "checks": checks}, "\n".join(lines), as_json)
-            context.exit(0 if intact else 1)
+        checks, loaded = _check_folder(context, certificate, as_json)
         model = certificate if texts else None
     else:
         with open(certificate, "rb") as file:
-            text = file.read(_MAX_BYTES)
-        loaded = read_certificate(text, certificate, verify=texts is None)
-    of_rows, judge = isinstance(loaded, HeldOutCertificate), ()
-    if texts is not None and model is None and not (of_rows and "model" not in loaded.digests):
+            content = file.read(_MAX_BYTES)
+        loaded = read_certificate(content, certificate, verify=texts is None)
+
+    is_of_rows = isinstance(loaded, HeldOutCertificate)
+    needs_model = not is_of_rows or "model" in loaded.digests
+    if texts is not None and model is None and needs_model:
         raise click.UsageError("Give TEXTS and MODEL, or neither.")
     if texts is None:
         checked, names = loaded.verify()
-        for field, words in _FIELDS.items():
-            names = names.replace(field, words)
-        names = f" {names}".replace(" n_", " number of ").replace("_", " ").strip()
-        names += ", the calibration set" if checks else ""
-    elif of_rows:
-        if model is not None:
-            predictor = inputs.open_model(model)
-            labelled = inputs.read_labelled(texts, options, predictor)
-            X, labels, groups = labelled.texts, labelled.labels, labelled.groups
-        else:
-            table, selection = inputs.read_predictions(texts, options)
-            rows = table.select(selection.sampled)
-            unlabelled = table.select(selection.unlabelled)
-            predictor, labels, groups = rows.predictions, rows.labels, rows.groups
-            if rows.judge is not None:
-                judge = (rows.judge, (unlabelled.predictions, unlabelled.judge))
-            X = rows.texts if "texts" in loaded.digests else list(range(len(labels)))
-        checked, names = loaded.verify(predictor, X, labels, groups=groups, judge=judge)
+        unchecked = _describe_fields(names)
+        if checks:
+            unchecked += ", the calibration set"
+    elif is_of_rows:
+        checked, unchecked = _verify_rows(loaded, texts, model, options)
     else:
         encoder = inputs.open_encoder(model, options["method"], default="PB-L2", fitted=False)
-        checked, names = loaded.verify(list(inputs.read_texts(texts, options)), encoder)
-    alone = " without TEXTS and MODEL" if texts is None else ""
-    unchecked = f"Not checked{alone}: {names}." if names else "Everything was checked."
-    data = {"verified": True, "checked": checked, "unchecked": unchecked, "checks": checks}
+        documents = list(inputs.read_texts(texts, options))
+        checked, unchecked = loaded.verify(documents, encoder)
+
+    missing = " without TEXTS and MODEL" if texts is None else ""
+    sentence = "Everything was checked."
     lines = [f"Verified: {checked}."]
-    if names:
-        lines += [f"Not checked{alone}:", *(f"- {name}" for name in names.split(", "))]
+    if unchecked:
+        sentence = f"Not checked{missing}: {unchecked}."
+        lines.append(f"Not checked{missing}:")
+        lines += [f"- {name}" for name in unchecked.split(", ")]
     else:
-        lines.append(unchecked)
-    show(data, "\n".join([*lines, loaded.details()]), as_json)
+        lines.append(sentence)
+    lines.append(loaded.details())
+    result = {"verified": True, "checked": checked, "unchecked": sentence, "checks": checks}
+    show(result, "\n".join(lines), as_json)
+
+
+def _check_folder(context: click.Context, folder: str, as_json: bool) -> tuple[list[dict], Any]:
+    """The checks of a folder's checksums, and its certificate; ends the command without one."""
+    from pacsent import storage
+
+    checks = storage.check(folder)
+    is_intact = all(check["ok"] for check in checks)
+    certificate = None
+    if is_intact:
+        certificate = getattr(inputs.open_model(folder), "certificate_", None)
+    if certificate is None:
+        lines = []
+        for check in checks:
+            status = "ok" if check["ok"] else "DAMAGED"
+            lines.append(f"{status:<9}{check['what']}: {check['found']}")
+        show({"verified": is_intact, "checks": checks}, "\n".join(lines), as_json)
+        context.exit(0 if is_intact else 1)
+    return checks, certificate
+
+
+def _describe_fields(names: str) -> str:
+    """Fields of a certificate in words."""
+    for name, words in _FIELDS.items():
+        names = names.replace(name, words)
+    return f" {names}".replace(" n_", " number of ").replace("_", " ").strip()
+
+
+def _verify_rows(
+    certificate: Any, data: str, model: str | None, options: dict[str, Any]
+) -> tuple[str, str]:
+    """Verify a certificate of labelled rows; returns the checked and the unchecked parts."""
+    if model is not None:
+        classifier = inputs.open_model(model)
+        labelled = inputs.read_labelled(data, options, classifier)
+        return certificate.verify(
+            classifier, labelled.texts, labelled.labels, groups=labelled.groups, judge=()
+        )
+
+    table, selection = inputs.read_predictions(data, options)
+    rows = table.select(selection.sampled)
+    unlabelled = table.select(selection.unlabelled)
+    judge: tuple = ()
+    if rows.judge is not None:
+        judge = (rows.judge, (unlabelled.predictions, unlabelled.judge))
+    X = rows.texts if "texts" in certificate.digests else list(range(len(rows.labels)))
+    return certificate.verify(rows.predictions, X, rows.labels, groups=rows.groups, judge=judge)

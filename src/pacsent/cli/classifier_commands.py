@@ -2,9 +2,11 @@
 
 import sys
 from collections import Counter
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -13,6 +15,7 @@ from pacsent.cli.command_line import ROWS, cli
 from pacsent.cli.jobs import job_options, run_job
 from pacsent.cli.printing import echo, echo_json, shorten, show, write_text
 
+_MONITOR_BATCH = 64  # texts that are compared at once
 _MAX_COST_TEXTS = 1_000  # with more texts a second fit takes long, and holding out costs little
 
 
@@ -34,21 +37,70 @@ _MAX_COST_TEXTS = 1_000  # with more texts a second fit takes long, and holding 
 @params.random_state
 @params.n_jobs
 @params.outputs
-def train(data, output, encoder, ngrams, overwrite, as_json, **options):
+def train(
+    data: str,
+    output: str,
+    encoder: str | None,
+    ngrams: int | None,
+    overwrite: bool,
+    as_json: bool,
+    **options: Any,
+) -> None:
     """Train a classifier on DATA and save it as a folder.
 
     DATA is a table with the columns `text` and `label`, or lines of LABEL<TAB>TEXT (- for stdin). A
     random part is held out as a calibration set, and the guarantee that follows from it is printed.
     Example: pacsent train labelled.csv -o model
     """
-    from pacsent.bounds.rounding import format_count
     from pacsent.classify import TextClassifier
-    from pacsent.classify.label_quality import fit_holdout_curve
-    from pacsent.predict import CertifiedClassifier
     from pacsent.storage import check_place, save
 
-    quiet = options["quiet"]
+    _check_train_options(options)
     is_multilabel = options["label_separator"] is not None
+    check_place(output, [data, encoder], overwrite=overwrite)
+    labelled = inputs.read_labelled(
+        data,
+        options,
+        sampled_only=not options["no_calibration"],
+        on_variants=lambda message: not options["keep_case"] and _ask_to_merge(message),
+    )
+    if not is_multilabel:
+        _warn_of_rare_classes([*labelled.labels, *labelled.other_labels])
+    n_texts = len(labelled.texts) + len(labelled.other_texts)
+    say = inputs.say(options["quiet"])
+    say(f"{n_texts:,} texts; fitting ...")
+
+    estimator = TextClassifier(
+        encoder,
+        method=options["method"],
+        ngrams=(1, ngrams) if ngrams else "auto",
+        class_weight="balanced" if options["balanced"] else None,
+        n_jobs=options["n_jobs"],
+    )
+    classifier: Any = estimator
+    if options["no_calibration"]:
+        estimator.fit(labelled.texts, labelled.labels, groups=labelled.groups)
+    else:
+        classifier = _fit_certified(estimator, labelled, options)
+    save(classifier, output, overwrite=overwrite)
+
+    model = getattr(classifier, "estimator_", classifier)
+    chosen = {name: value for name, value in model.selection_.items() if name != "candidates"}
+    result = {"model": str(output), "classes": classifier.classes_.tolist(), "chosen": chosen}
+    line = _describe_training(output, classifier, model, is_multilabel)
+    if options["no_calibration"]:
+        say("No guarantee: no labels were held out.")
+    else:
+        result["certificate"] = classifier.certificate_.to_dict()
+        line += f"\n{classifier.certificate_.summary()}"
+        is_large = len(labelled.texts) > _MAX_COST_TEXTS
+        is_remote = "://" in str(encoder)
+        estimates_cost = not (options["quiet"] or is_large or is_multilabel or is_remote)
+        say(_describe_calibration_cost(classifier, labelled, estimates_cost))
+    show(result, line, as_json)
+
+
+def _check_train_options(options: dict[str, Any]) -> None:
     no_calibration = options["no_calibration"]
     if no_calibration and options["n_candidates"] > 1:
         raise click.UsageError("--n-candidates has no use with --no-calibration. Leave one out.")
@@ -56,87 +108,82 @@ def train(data, output, encoder, ngrams, overwrite, as_json, **options):
         raise click.UsageError("--keep-case and --merge-labels exclude each other. Leave one out.")
     if no_calibration and options["repeats"]:
         raise click.UsageError("--repeats has no use with --no-calibration. Leave one out.")
-    check_place(output, [data, encoder], overwrite=overwrite)
-    labelled = inputs.read_labelled(
-        data,
-        options,
-        sampled_only=not no_calibration,
-        on_variants=lambda message: not options["keep_case"] and _ask_to_merge(message),
-    )
-    texts, labels = labelled.texts, labelled.labels
-    if not is_multilabel:
-        _warn_of_rare_classes([*labels, *labelled.other_labels])
-    inputs.say(quiet)(f"{len(texts) + len(labelled.other_texts):,} texts; fitting ...")
 
-    classifier = model = TextClassifier(
-        encoder,
-        method=options["method"],
-        ngrams=(1, ngrams) if ngrams else "auto",
-        class_weight="balanced" if options["balanced"] else None,
-        n_jobs=options["n_jobs"],
-    )
-    if no_calibration:
-        classifier.fit(texts, labels, groups=labelled.groups)
-    else:
-        classifier = CertifiedClassifier(
-            model,
-            calibration_size=options["calibration_size"] or "auto",
-            delta=options["delta"],
-            n_candidates=options["n_candidates"] * labelled.n_sizes,
-            repeats=options["repeats"],
-            random_state=options["random_state"],
-            prefit=labelled.was_reviewed,
-        )
-        if labelled.was_reviewed:
-            # `audit` has held out the other rows, before anybody corrected labels.
-            if labelled.groups is not None or options["calibration_size"] is not None:
-                raise click.UsageError(
-                    "--group-column and --calibration-size have no use with a table that `pacsent "
-                    "audit` wrote: the rows to hold out are recorded in it. Leave them out."
-                )
-            model.fit(labelled.other_texts, labelled.other_labels)
-            classifier.calibrate(texts, labels, overlap="drop")
-        else:
-            has_others = labelled.other_texts and labelled.groups is None
-            judge = (labelled.other_texts, labelled.other_labels) if has_others else None
-            classifier.fit(texts, labels, groups=labelled.groups, judge=judge)
-        certificate = labelled.add_condition(classifier.certificate_)
-        classifier.fitted_ = replace(classifier.fitted_, certificate=certificate)
-    save(classifier, output, overwrite=overwrite)
 
-    model = getattr(classifier, "estimator_", classifier)
-    chosen = {k: v for k, v in model.selection_.items() if k != "candidates"}
-    result = {"model": str(output), "classes": classifier.classes_.tolist(), "chosen": chosen}
-    unit = "labels, exact match" if is_multilabel else "classes, accuracy"
-    n, n_fitted = classifier.classes_.size, model.classes_.size  # rare ones are left out
-    unit = f"{n} {unit}" if n_fitted == n else f"{n_fitted} of {n} {unit}"
-    line = (
-        f"{output}: {len(model.ngrams_):,} n-grams, {unit} {chosen['accuracy']:.4f} by "
-        f"cross-validation on {_count_validated(model):,} training texts"
+def _fit_certified(estimator: Any, labelled: inputs.LabelledInput, options: dict[str, Any]) -> Any:
+    """Fit a classifier, and certify it on labels that are held out."""
+    from pacsent.predict import CertifiedClassifier
+
+    classifier = CertifiedClassifier(
+        estimator,
+        calibration_size=options["calibration_size"] or "auto",
+        delta=options["delta"],
+        n_candidates=options["n_candidates"] * labelled.n_sizes,
+        repeats=options["repeats"],
+        random_state=options["random_state"],
+        prefit=labelled.was_reviewed,
     )
-    if no_calibration:
-        inputs.say(quiet)("No guarantee: no labels were held out.")
+    if labelled.was_reviewed:
+        # `audit` has held out the other rows, before anybody corrected labels.
+        if labelled.groups is not None or options["calibration_size"] is not None:
+            raise click.UsageError(
+                "--group-column and --calibration-size have no use with a table that `pacsent "
+                "audit` wrote: the rows to hold out are recorded in it. Leave them out."
+            )
+        estimator.fit(labelled.other_texts, labelled.other_labels)
+        classifier.calibrate(labelled.texts, labelled.labels, overlap="drop")
     else:
-        result["certificate"] = classifier.certificate_.to_dict()
-        line += f"\n{classifier.certificate_.summary()}"
-        n_not_fitted = len(texts) + len(labelled.other_texts) - chosen["n_texts"]
-        cost = (
-            f"{n_not_fitted:,} texts were held out. To see what that costs in accuracy, train with "
-            "--no-calibration and evaluate both models on other texts."
-        )
-        is_long = len(texts) > _MAX_COST_TEXTS or is_multilabel or "://" in str(encoder)
-        if not quiet and not is_long and not labelled.other_texts:
-            curve = fit_holdout_curve(model, texts, labels, labelled.groups)
-            cost = curve.describe_calibration_cost(n_not_fitted)
-        if n_fitted < n:
-            n_rare = format_count(n - n_fitted, "class", "classes")
-            cost += f" This counts every text of {n_rare} with too few to be fitted."
-        inputs.say(quiet)(cost)
-    show(result, line, as_json)
+        judge = None
+        if labelled.other_texts and labelled.groups is None:
+            judge = (labelled.other_texts, labelled.other_labels)
+        classifier.fit(labelled.texts, labelled.labels, groups=labelled.groups, judge=judge)
+
+    certificate = labelled.add_condition(classifier.certificate_)
+    classifier.fitted_ = replace(classifier.fitted_, certificate=certificate)
+    return classifier
+
+
+def _describe_training(output: str, classifier: Any, model: Any, is_multilabel: bool) -> str:
+    """The fitted model in one line: its n-grams, classes and accuracy."""
+    n_classes = classifier.classes_.size
+    n_fitted = model.classes_.size  # rare ones are left out
+    measure = "labels, exact match" if is_multilabel else "classes, accuracy"
+    shown_classes = f"{n_classes}" if n_fitted == n_classes else f"{n_fitted} of {n_classes}"
+    accuracy = model.selection_["accuracy"]
+    n_validated = len(model.out_of_fold_.labels)  # texts that the accuracy is about
+    return (
+        f"{output}: {len(model.ngrams_):,} n-grams, {shown_classes} {measure} {accuracy:.4f} by "
+        f"cross-validation on {n_validated:,} training texts"
+    )
+
+
+def _describe_calibration_cost(
+    classifier: Any, labelled: inputs.LabelledInput, estimates: bool
+) -> str:
+    """The accuracy that holding labels out costs; `estimates` it by further fits."""
+    from pacsent.bounds.rounding import format_count
+    from pacsent.classify.label_quality import fit_holdout_curve
+
+    model = classifier.estimator_
+    n_texts = len(labelled.texts) + len(labelled.other_texts)
+    n_not_fitted = n_texts - model.selection_["n_texts"]
+    cost = (
+        f"{n_not_fitted:,} texts were held out. To see what that costs in accuracy, train with "
+        "--no-calibration and evaluate both models on other texts."
+    )
+    if estimates and not labelled.other_texts:
+        curve = fit_holdout_curve(model, labelled.texts, labelled.labels, labelled.groups)
+        cost = curve.describe_calibration_cost(n_not_fitted)
+
+    n_rare = classifier.classes_.size - model.classes_.size
+    if n_rare:
+        rare_classes = format_count(n_rare, "class", "classes")
+        cost += f" This counts every text of {rare_classes} with too few to be fitted."
+    return cost
 
 
 def _ask_to_merge(message: str) -> bool:
-    """Whether the user takes labels that differ in case or spaces only for one class."""
+    """Ask whether labels that differ in case or spaces only are one class."""
     if not sys.stdin.isatty():
         raise click.UsageError(f"{message} Give --merge-labels, or --keep-case.")
     return click.confirm(f"{message} Is each of these pairs one class?", err=True)
@@ -146,38 +193,48 @@ def _warn_of_rare_classes(labels: list) -> None:
     """Name the classes with one or two rows, whichever side of the split these fall on."""
     counts = Counter(labels)
     rare = [name for name in sorted(counts) if counts[name] <= 2]
-    if rare:
-        shown = ", ".join(f"{_quote(name)} ({counts[name]})" for name in rare[:5])
-        more = f" and {len(rare) - 5:,} others" if len(rare) > 5 else ""
-        echo(
-            f"Warning: classes with one or two rows are hardly learned: {shown}{more}. Add texts.",
-            err=True,
-        )
-
-
-def _count_validated(model) -> int:
-    """The number of texts that the cross-validated accuracy is about."""
-    return len(model.out_of_fold_.labels)
+    if not rare:
+        return
+    shown = ", ".join(f"{_quote(name)} ({counts[name]})" for name in rare[:5])
+    if len(rare) > 5:
+        shown += f" and {len(rare) - 5:,} others"
+    echo(
+        f"Warning: classes with one or two rows are hardly learned: {shown}. Add texts.",
+        err=True,
+    )
 
 
 def _quote(name: str) -> str:
     """A name; one with a comma or a quotation mark is quoted."""
-    return '"' + name.replace('"', '""') + '"' if set(name) & set(',"') else name
+    if "," not in name and '"' not in name:
+        return name
+    escaped = name.replace('"', '""')
+    return f'"{escaped}"'
 
 
-def _join(names) -> str:
+def _join(names: Iterable[str] | None) -> str:
     """Names between commas; one with a comma or a quotation mark is quoted."""
     return ",".join(map(_quote, names or ()))
 
 
-_CELLS = {
+def _format_probability(value: float | None) -> str:
+    return "" if value is None else f"{value:.4f}"
+
+
+def _format_probabilities(values: Iterable[float] | None) -> str:
+    return ",".join(f"{value:.4f}" for value in values or ())
+
+
+_YES_NO = {None: "", True: "yes", False: "no"}
+# The cells of columns as text.
+_CELLS: dict[str, Callable[[Any], str]] = {
     "prediction": lambda name: name or "",
-    "probability": lambda value: "" if value is None else f"{value:.4f}",
+    "probability": _format_probability,
     "set": _join,
-    "abstained": lambda value: {None: "", True: "yes", False: "no"}[value],
+    "abstained": lambda value: _YES_NO[value],
     "reason": lambda text: text or "",
     "predictions": _join,
-    "probabilities": lambda values: ",".join(f"{value:.4f}" for value in values or ()),
+    "probabilities": _format_probabilities,
 }
 
 
@@ -188,7 +245,14 @@ _CELLS = {
 @params.model_delta
 @params.left_out
 @job_options
-def predict(model, sources, error, delta, left_out, **options):
+def predict(
+    model: str,
+    sources: tuple[str, ...],
+    error: float | None,
+    delta: float | None,
+    left_out: str | None,
+    **options: Any,
+) -> None:
     """Predict the class or the labels of every text of TEXTS.
 
     TEXTS is a file with one text per line, a table, or stdin when left out; many files as in
@@ -215,7 +279,7 @@ def predict(model, sources, error, delta, left_out, **options):
 @params.known_rows
 @params.model_encoder
 @params.reports
-def compare(a, b, data, as_json, **options):
+def compare(a: str, b: str, data: str, as_json: bool, **options: Any) -> None:
     """Bound the difference in error rate of the classifiers A and B.
 
     DATA is as in `pacsent train`; neither model must have been trained on it. Example: pacsent
@@ -223,13 +287,16 @@ def compare(a, b, data, as_json, **options):
     """
     from pacsent.certify import compare
 
-    first, second = (inputs.open_model(path, "a classifier") for path in (a, b))
+    first = inputs.open_model(a, "a classifier")
+    second = inputs.open_model(b, "a classifier")
     labelled = inputs.read_labelled(data, options, first)
     click.get_current_context().meta[ROWS] = labelled.rows
+
     del options["quiet"]
     result = compare(first, second, labelled.texts, labelled.labels, **options)
     names = ("n", "difference", "difference_lower", "difference_upper", "delta", "n_candidates")
-    show({name: getattr(result, name) for name in names}, str(result), as_json)
+    numbers = {name: getattr(result, name) for name in names}
+    show(numbers, str(result), as_json)
 
 
 @cli.command()
@@ -241,7 +308,15 @@ def compare(a, b, data, as_json, **options):
 @params.model_encoder
 @params.overwrite
 @params.as_json
-def explain(model, text, label, k, page, overwrite, as_json):
+def explain(
+    model: str,
+    text: str,
+    label: str | None,
+    k: int,
+    page: str | None,
+    overwrite: bool,
+    as_json: bool,
+) -> None:
     """Show what each word of TEXT adds to the answer of MODEL.
 
     Example: pacsent explain model "a dull film"
@@ -253,16 +328,30 @@ def explain(model, text, label, k, page, overwrite, as_json):
     check_output(page, [model], overwrite=overwrite)
     classifier = inputs.open_model(model, "a classifier")
     classifier = getattr(classifier, "estimator_", classifier)
-    result = classifier.explain(text, label and inputs.class_of(classifier, label))
+    own_label = inputs.class_of(classifier, label) if label else label
+    result = classifier.explain(text, own_label)
     if page:
         write_text(page, result.to_html(k))
     if as_json:
-        names = ("label", "probability", "words", "ngrams", "vector_remainder", "intercept")
-        names += ("from_ngrams", "from_characters", "from_vectors")
-        echo_json({name: getattr(result, name) for name in names})
+        echo_json({name: getattr(result, name) for name in _EXPLANATION_FIELDS})
         return
-    Console(soft_wrap=True, highlight=False).print(result.to_terminal())
+    console = Console(soft_wrap=True, highlight=False)
+    console.print(result.to_terminal())
     echo(result.describe(k))
+
+
+# The fields of an explanation in JSON.
+_EXPLANATION_FIELDS = (
+    "label",
+    "probability",
+    "words",
+    "ngrams",
+    "vector_remainder",
+    "intercept",
+    "from_ngrams",
+    "from_characters",
+    "from_vectors",
+)
 
 
 @cli.command()
@@ -273,7 +362,14 @@ def explain(model, text, label, k, page, overwrite, as_json):
 @params.random_state
 @params.model_encoder
 @params.reports
-def monitor(model, texts, alpha, random_state, as_json, **options):
+def monitor(
+    model: str,
+    texts: str,
+    alpha: float,
+    random_state: int | None,
+    as_json: bool,
+    **options: Any,
+) -> None:
     """Read TEXTS and stop once they differ from the calibration set.
 
     The calibration set is the part that `pacsent train` held out. Rows are counted from 1. Exit
@@ -285,8 +381,10 @@ def monitor(model, texts, alpha, random_state, as_json, **options):
     classifier = inputs.open_model(model, "a classifier")
     drift = DriftMonitor(classifier, alpha=alpha, random_state=random_state)
     stream = inputs.read_texts(texts, options, progress=True)
-    while (batch := list(islice(stream, 64))) and not drift.update(batch):
-        pass
+    while batch := list(islice(stream, _MONITOR_BATCH)):
+        if drift.update(batch):
+            break
+
     names = ("alarm", "alarm_at", "holds_only_if", "n_seen", "n_compared", "evidence")
     result = {name: getattr(drift, name) for name in names}
     result["counts"] = drift.counts._asdict()
@@ -303,7 +401,7 @@ def monitor(model, texts, alpha, random_state, as_json, **options):
 @params.id_column
 @params.model_encoder
 @params.reports
-def evaluate(paths, k, as_json, **options):
+def evaluate(paths: tuple[str, ...], k: int, as_json: bool, **options: Any) -> None:
     """Print how good MODEL is on DATA, labelled texts new to it.
 
     Without MODEL, DATA is a table of labels and predictions. Accuracy with its interval, precision,
@@ -316,30 +414,35 @@ def evaluate(paths, k, as_json, **options):
     ids = inputs.read_ids(data, options)
     if path is None:
         table, selection = inputs.read_predictions(data, options)
-        table = table.select(selection.sampled)
-        result = report_predictions(table.labels, table.predictions, table.texts)
-        rows, condition = selection.sampled, selection.condition
+        sampled = table.select(selection.sampled)
+        result = report_predictions(sampled.labels, sampled.predictions, sampled.texts)
+        rows = selection.sampled
+        condition = selection.condition
     else:
         if options.pop("prediction_column") is not None:
             raise click.UsageError("--prediction-column is for DATA without MODEL.")
         classifier, labelled = inputs.open_labelled(path, data, options)
         result = report(classifier, labelled.texts, labelled.labels)
-        rows, condition = labelled.rows, labelled.condition
+        rows = labelled.rows
+        condition = labelled.condition
+
     errors = [{**error, "row": rows[error["row"]]} for error in result.errors[:k]]
-    lines = [_describe_error(error, ids) for error in errors]
+    lines = [str(result)]
     if condition:
-        lines.insert(0, f"{condition[0].upper()}{condition[1:]}.")
-    numbered = inputs.number_rows(errors, ids)
-    show({**result.to_dict(), "errors": numbered}, "\n".join([str(result), *lines]), as_json)
+        lines.append(f"{condition[0].upper()}{condition[1:]}.")
+    lines += [_describe_error(error, ids) for error in errors]
+    numbers = {**result.to_dict(), "errors": inputs.number_rows(errors, ids)}
+    show(numbers, "\n".join(lines), as_json)
 
 
-def _describe_error(error: dict, ids: list | None) -> str:
+def _describe_error(error: dict[str, Any], ids: list | None) -> str:
     """A wrong answer in one line."""
-    probability = error["probability"]
-    shown = "" if probability is None else f" ({probability:.2f})"
-    prediction = f"{error['label']}, predicted {error['prediction']}{shown}"
     row = inputs.describe_row(error["row"], ids)
-    return f"{row}, {prediction}: {shorten(error['text'])}"
+    prediction = error["prediction"]
+    if error["probability"] is not None:
+        prediction = f"{prediction} ({error['probability']:.2f})"
+    text = shorten(error["text"])
+    return f"{row}, {error['label']}, predicted {prediction}: {text}"
 
 
 @cli.command()
@@ -352,7 +455,16 @@ def _describe_error(error: dict, ids: list | None) -> str:
 @params.id_column
 @params.model_encoder
 @params.outputs
-def report(model, data, output, curve, audit, overwrite, as_json, **options):
+def report(
+    model: str,
+    data: str,
+    output: str,
+    curve: bool,
+    audit: bool,
+    overwrite: bool,
+    as_json: bool,
+    **options: Any,
+) -> None:
     """Write a page about MODEL on DATA, labelled texts new to it.
 
     Confusion matrix, precision, recall and F1 with intervals, calibration, risk against coverage
@@ -367,23 +479,34 @@ def report(model, data, output, curve, audit, overwrite, as_json, **options):
     check_output(output, [data, model], overwrite=overwrite)
     ids = inputs.read_ids(data, options)
     classifier, labelled = inputs.open_labelled(model, data, options)
-    texts, labels = labelled.texts, labelled.labels
+    texts = labelled.texts
+    labels = labelled.labels
     fresh = clone(getattr(classifier, "estimator_", classifier))
-    line = audited = None
+    learning_curve: Any = None
+    audited: Any = None
     if audit:  # both sections look at predictions for texts left out: they are made once
         left_out = tools.predict_labels_left_out(texts, labels, fresh)
         audited = replace(tools.audit_left_out(left_out, fresh), rows=labelled.rows)
-        line = tools.fit_learning_curve_left_out(left_out, fresh, 0) if curve else None
+        if curve:
+            learning_curve = tools.fit_learning_curve_left_out(left_out, fresh, 0)
     elif curve:
-        line = tools.fit_learning_curve(texts, labels, model=fresh, random_state=0)
-    result = report(classifier, texts, labels, curve=line, audit=audited)
+        learning_curve = tools.fit_learning_curve(texts, labels, model=fresh, random_state=0)
+    result = report(classifier, texts, labels, curve=learning_curve, audit=audited)
+
     errors = [{**error, "row": labelled.rows[error["row"]]} for error in result.errors]
     if ids is not None:
         errors = [{**error, "id": ids[error["row"]]} for error in errors]
     result = replace(result, errors=errors)
     source = "standard input" if data == "-" else Path(data).name
-    write_text(output, result.to_html(f"Report of {Path(model).name} on {source}"))
-    sections = [str(result).partition("\n")[0], *(str(part) for part in (line, audited) if part)]
+    title = f"Report of {Path(model).name} on {source}"
+    write_text(output, result.to_html(title))
+
+    first_line, _, _ = str(result).partition("\n")
+    sections = [first_line]
+    if learning_curve:
+        sections.append(str(learning_curve))
+    if audited:
+        sections.append(str(audited))
     numbers = {"page": output, **result.to_dict()}
     if audited is not None:
         numbers["audit"] = inputs.number_audit(audited, ids)

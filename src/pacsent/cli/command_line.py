@@ -6,7 +6,7 @@ import warnings
 from functools import cache
 from importlib import import_module
 from inspect import cleandoc
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import click
 
@@ -89,13 +89,21 @@ ROWS = "pacsent.rows"  # in the context of a command: the rows of the file that 
 def options_in(message: str) -> str:
     """The message, with the options of this command for the Python arguments that it names."""
     context = click.get_current_context(silent=True)
-    names = {
-        parameter.name: max(parameter.opts, key=len)
-        for parameter in (context.command.params if context else ())
-        if isinstance(parameter, click.Option) and parameter.name
-    }
-    # Python counts rows from 0, the shell from 1.
     rows_of_file = context.meta.get(ROWS) if context else None
+    message = _count_rows_from_one(message, rows_of_file)
+
+    options: dict[str, str] = {}  # name of the Python argument: option
+    for parameter in context.command.params if context else ():
+        if isinstance(parameter, click.Option) and parameter.name:
+            options[parameter.name] = max(parameter.opts, key=len)
+    parts = re.split(r"(\b\w+\([^()]*\))", message)  # calls in Python stay as they are
+    for place in range(0, len(parts), 2):
+        parts[place] = _name_options(parts[place], options)
+    return "".join(parts)
+
+
+def _count_rows_from_one(message: str, rows_of_file: list[int] | None) -> str:
+    """The message with rows as the shell counts them: from 1, and in the file."""
     message = re.sub(
         r"\b[Xy]\[(\d+)\]", lambda row: _row_of_file(int(row[1]), rows_of_file), message
     )
@@ -104,18 +112,19 @@ def options_in(message: str) -> str:
         lambda rows: f"row {_next_rows(rows[1])}{rows[2]}",
         message,
     )
-    message = re.sub(
+    return re.sub(
         r"\brow (\d+) \(rows count from 0\)", lambda row: f"row {int(row[1]) + 1:,}", message
     )
-    parts = re.split(r"(\b\w+\([^()]*\))", message)  # calls in Python stay as they are
-    for at in range(0, len(parts), 2):
-        for name, option in names.items():
-            part = re.sub(rf"\b{name}=True\b", option, parts[at])
-            part = re.sub(rf"\b{name}=(['\"]?)([\w.]+)\1", rf"{option} \2", part)
-            if "_" in name:  # else it may be a word of the sentence
-                part = re.sub(rf"\b{name}\b", option, part)
-            parts[at] = part
-    return "".join(parts)
+
+
+def _name_options(text: str, options: dict[str, str]) -> str:
+    """The text with options in place of Python arguments."""
+    for name, option in options.items():
+        text = re.sub(rf"\b{name}=True\b", option, text)
+        text = re.sub(rf"\b{name}=(['\"]?)([\w.]+)\1", rf"{option} \2", text)
+        if "_" in name:  # else it may be a word of the sentence
+            text = re.sub(rf"\b{name}\b", option, text)
+    return text
 
 
 def _row_of_file(row: int, rows_of_file: list[int] | None) -> str:
@@ -127,13 +136,14 @@ def _row_of_file(row: int, rows_of_file: list[int] | None) -> str:
 
 def _next_rows(rows: str) -> str:
     """The numbers of a list such as "1, 1,200", each larger by one."""
-    return ", ".join(f"{int(row.replace(',', '')) + 1:,}" for row in rows.split(", "))
+    numbers = [int(row.replace(",", "")) for row in rows.split(", ")]
+    return ", ".join(f"{number + 1:,}" for number in numbers)
 
 
 class Mistake(click.ClickException):
     """A mistake of the user that the library found: one line, and the exit status."""
 
-    def __init__(self, error: Exception):
+    def __init__(self, error: BaseException) -> None:
         message = str(error) or "Out of memory. Use fewer --n-jobs or less text at once."
         if isinstance(error, OSError) and error.filename is not None and error.strerror:
             message = f"{error.filename}: {error.strerror}."
@@ -149,25 +159,32 @@ class Command(click.Command):
     `Example:` ends its docstring; the help shows the examples between purpose and details.
     """
 
-    def format_help_text(self, context, formatter):
+    def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         text, *examples = cleandoc(self.help or "").split("Example:")
         purpose, _, details = text.partition("\n\n")
-        lines = "\n".join(f"$ {' '.join(example.split())}" for example in examples)
-        for part in (purpose, f"\b\n{lines}" if lines else "", details.strip()):
-            if part:
+        paragraphs = [purpose, details.strip()]
+        if examples:
+            lines = [f"$ {' '.join(example.split())}" for example in examples]
+            paragraphs.insert(1, "\n".join(["\b", *lines]))  # click keeps lines after \b
+
+        for paragraph in paragraphs:
+            if paragraph:
                 formatter.write_paragraph()
                 with formatter.indentation():
-                    formatter.write_text(part)
+                    formatter.write_text(paragraph)
 
-    def invoke(self, context):
+    def invoke(self, ctx: click.Context) -> Any:
+        @cache
+        def warn_once(text: str) -> None:
+            echo(f"Warning: {options_in(text)}", err=True)
+
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("always", UserWarning)
-                show = cache(lambda text: echo(f"Warning: {options_in(text)}", err=True))
-                warnings.showwarning = lambda message, *_, **__: show(str(message))
-                return super().invoke(context)
+                warnings.showwarning = lambda message, *_, **__: warn_once(str(message))
+                return super().invoke(ctx)
         except click.ClickException as error:
-            error.message = escape_controls(error.message)
+            error.message = escape_controls(error.message)  # type: ignore[misc]
             raise
         except BrokenPipeError:  # the reader of our output went away (| head): no mistake
             raise click.exceptions.Exit(0) from None
@@ -182,7 +199,7 @@ class Group(click.Group):
 
     command_class = Command
 
-    def list_commands(self, context):
+    def list_commands(self, ctx: click.Context | None) -> list[str]:
         return list(self.commands)
 
 
@@ -191,40 +208,43 @@ class _AllCommands(Group):
 
     group_class = Group
 
-    def list_commands(self, context):
-        shown = [name for family in FAMILIES for name in family.commands]
-        return [name for name in shown if " " not in name]
+    def list_commands(self, ctx: click.Context | None) -> list[str]:
+        names: list[str] = []
+        for family in FAMILIES:
+            names += [name for name in family.commands if " " not in name]
+        return names
 
-    def resolve_command(self, context, args):
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         if args and args[0] == "help":  # `help` and `help COMMAND` are --help
             args = [*args[1:], "--help"]
-        if len(args) > 1 and self.get_command(context, args[0]) is None:
-            found = self.get_command(context, args[1])
-            if found is not None:  # such as `classify train`
-                context.fail(f"No such command {args[0]!r}. Did you mean {args[1]!r}?")
-        return super().resolve_command(context, args)
+        if len(args) > 1 and self.get_command(ctx, args[0]) is None:
+            other_command = self.get_command(ctx, args[1])
+            if other_command is not None:  # such as `classify train`
+                ctx.fail(f"No such command {args[0]!r}. Did you mean {args[1]!r}?")
+        return super().resolve_command(ctx, args)
 
-    def get_command(self, context, name):
-        is_known = name in self.list_commands(context)  # else click suggests one of all names
+    def get_command(self, ctx: click.Context | None, cmd_name: str) -> Any:
+        is_known = cmd_name in self.list_commands(ctx)  # else click suggests one of all names
         for module, commands in MODULES.items():
-            if name in commands or not is_known:
+            if cmd_name in commands or not is_known:
                 import_module(f"pacsent.cli.{module}")
-        return self.commands.get(name)
+        return self.commands.get(cmd_name)
 
-    def command_at(self, context, path):
+    def command_at(self, context: click.Context | None, path: str) -> click.Command:
         """The command of a name, or of a group and a name: "vectors train"."""
         group_name, _, name = path.partition(" ")
         command = self.get_command(context, group_name)
         return command.commands[name] if name else command
 
-    def format_commands(self, context, formatter):
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         for family in FAMILIES:
             width = max(8, *map(len, family.commands))  # columns line up between most families
             rows = []
             for name in family.commands:
-                command = self.command_at(context, name)
+                command = self.command_at(ctx, name)
                 summary = command.get_short_help_str(formatter.width - 6 - width)
                 rows.append((name.ljust(width), summary))
+
             with formatter.section(family.title):
                 formatter.write_dl(rows)
                 formatter.write_text(f"$ {family.example}")
@@ -239,7 +259,7 @@ class _AllCommands(Group):
     },
 )
 @click.version_option(pacsent.__version__, prog_name="pacsent")
-def cli():
+def cli() -> None:
     """pacsent implements PAC-Bayes Analysis of Sentence Representation (Nozawa and Sato, 2019) and
     carries its bound to your own texts: label a few hundred, and it proves an upper bound on the
     error rate of its classifier.

@@ -6,6 +6,7 @@ An estimator is imported when the options of its command are needed, not for `pa
 import inspect
 import re
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import click
 
@@ -21,42 +22,56 @@ class EstimatorCommand(Command):
     `estimators` is a function. Of several, an option has the default of the one that is used.
     """
 
-    def __init__(self, *args, estimators: Callable, without: Iterable[str] = (), **how):
-        self._estimators, self._without, self._is_complete = estimators, set(without), False
-        super().__init__(*args, **how)
+    def __init__(
+        self,
+        *args: Any,
+        estimators: Callable[[], list[Any]],
+        without: Iterable[str] = (),
+        **attributes: Any,
+    ) -> None:
+        self._estimators = estimators
+        self._without = set(without)
+        self._is_complete = False
+        super().__init__(*args, **attributes)
 
     @property
     def params(self) -> list[click.Parameter]:
         if not self._is_complete:
             self._is_complete = True
-            without = {param.name for param in self._params} | self._without
-            estimators, options = self._estimators(), {}
-            for estimator in estimators:
-                descriptions = _descriptions(estimator)
-                defaults = inspect.signature(estimator).parameters
-                for name, constraints in estimator._parameter_constraints.items():
-                    kind = _option_type(constraints)
-                    if kind is None or name in without or name in options:
-                        continue
-                    flag = name.replace("_", "-")
-                    help_text = descriptions.get(name, f"{name} of {estimator.__name__}.")
-                    metavar = None
-                    if isinstance(kind, click.Choice) and len(kind.choices) > _MAX_SHOWN_CHOICES:
-                        metavar = "NAME"
-                        help_text += f" One of {', '.join(kind.choices)}."
-                    options[name] = click.Option(
-                        [f"--{flag}/--no-{flag}" if kind is bool else f"--{flag}"],
-                        type=kind,
-                        default=defaults[name].default if len(estimators) == 1 else None,
-                        metavar=metavar,
-                        help=help_text,
-                    )
-            self._params += options.values()
+            self._params += self._make_options()
         return self._params
 
     @params.setter
-    def params(self, declared):
+    def params(self, declared: list[click.Parameter]) -> None:
         self._params = declared
+
+    def _make_options(self) -> list[click.Option]:
+        declared = {param.name for param in self._params}
+        estimators = self._estimators()
+        options: dict[str, click.Option] = {}
+        for estimator in estimators:
+            descriptions = _descriptions(estimator)
+            parameters = inspect.signature(estimator).parameters
+            for name, constraints in estimator._parameter_constraints.items():
+                kind = _option_type(constraints)
+                is_excluded = name in declared or name in self._without
+                if kind is None or is_excluded or name in options:
+                    continue
+                default = parameters[name].default if len(estimators) == 1 else None
+                help_text = descriptions.get(name, f"{name} of {estimator.__name__}.")
+                options[name] = _make_option(name, kind, default, help_text)
+        return list(options.values())
+
+
+def _make_option(name: str, kind: Any, default: Any, help_text: str) -> click.Option:
+    flag = "--" + name.replace("_", "-")
+    if kind is bool:
+        flag += "/--no-" + name.replace("_", "-")
+    metavar = None
+    if isinstance(kind, click.Choice) and len(kind.choices) > _MAX_SHOWN_CHOICES:
+        metavar = "NAME"
+        help_text += f" One of {', '.join(kind.choices)}."
+    return click.Option([flag], type=kind, default=default, metavar=metavar, help=help_text)
 
 
 class IntegerOrName(click.ParamType):
@@ -64,14 +79,14 @@ class IntegerOrName(click.ParamType):
 
     name = "integer"
 
-    def __init__(self, names: Iterable[str]):
+    def __init__(self, names: Iterable[str]) -> None:
         self.names = set(names)
 
-    def convert(self, value, param, ctx):
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         return value if value in self.names else click.INT.convert(value, param, ctx)
 
 
-def _option_type(constraints: list):
+def _option_type(constraints: list) -> Any:
     """Return the click type of the first constraint that has one; None for other objects."""
     from numbers import Integral, Real
 
@@ -95,14 +110,19 @@ def _option_type(constraints: list):
 
 def _descriptions(estimator: type) -> dict[str, str]:
     """Return the first sentence about each parameter in the docstring."""
-    section = re.search(
-        r"\nParameters\n-+\n(.*?)(?=\n\n\w[\w ]*\n-+\n|\Z)", inspect.getdoc(estimator) or "", re.S
-    )
+    docstring = inspect.getdoc(estimator) or ""
+    section = re.search(r"\nParameters\n-+\n(.*?)(?=\n\n\w[\w ]*\n-+\n|\Z)", docstring, re.DOTALL)
+    if section is None:
+        return {}
+
     descriptions: dict[str, str] = {}
-    for entry in re.split(r"\n(?=\S)", section[1] if section else ""):
-        names, _, text = entry.partition("\n")
-        sentence = re.split(r"(?<=\.)\s", " ".join(text.split()))[0]
-        if sentence:
-            for name in names.partition(" :")[0].split(", "):
-                descriptions[name] = sentence.replace("`", "")
+    for entry in re.split(r"\n(?=\S)", section[1]):
+        heading, _, body = entry.partition("\n")
+        text = " ".join(body.split())
+        sentence, *_ = re.split(r"(?<=\.)\s", text)
+        if not sentence:
+            continue
+        names, _, _ = heading.partition(" :")
+        for name in names.split(", "):
+            descriptions[name] = sentence.replace("`", "")
     return descriptions

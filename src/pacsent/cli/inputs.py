@@ -1,9 +1,10 @@
-"""What commands read: models, texts of a file or stdin, and labelled texts."""
+"""The inputs of commands: models, texts of a file or stdin, and labelled texts."""
 
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -18,14 +19,14 @@ _KINDS = {
 }
 
 
-def given_encoder():
+def given_encoder() -> str | None:
     """The value of --encoder where it belongs to a model; None outside of a command."""
     context = click.get_current_context(silent=True)
     return context.meta.get("encoder") if context else None
 
 
-def open_model(model, what: str | None = None):
-    """What is at MODEL; with `what` anything but "a classifier" or "an index" is an error."""
+def open_model(model: str | None, what: str | None = None) -> Any:
+    """Open MODEL; with `what`, anything but "a classifier" or "an index" is an error."""
     from pacsent.sentences.external_encoders import open_any
 
     opened = open_any(model, given_encoder())
@@ -41,7 +42,9 @@ def open_model(model, what: str | None = None):
     return opened
 
 
-def open_encoder(model, method=None, *, default=None, fitted=True):
+def open_encoder(
+    model: str | None, method: str | None = None, *, default: str | None = None, fitted: bool = True
+) -> Any:
     """The fitted method in a folder, or a method on the word vectors that are there."""
     from pacsent.sentences.encoder import EncoderMixin
     from pacsent.sentences.methods import as_vectorizer
@@ -54,20 +57,26 @@ def open_encoder(model, method=None, *, default=None, fitted=True):
     return as_vectorizer(loaded, method or default, source=model, fitted=fitted)
 
 
-def say(quiet: bool):
+def say(quiet: bool) -> Callable[[str], None]:
     """Return a function that prints a line on stderr, unless `quiet`."""
-    return (lambda line: None) if quiet else lambda line: echo(line, err=True)
+
+    def print_line(line: str) -> None:
+        if not quiet:
+            echo(line, err=True)
+
+    return print_line
 
 
-def read_texts(path, options: dict, *, progress: bool = False) -> Iterator[str]:
+def read_texts(path: str, options: dict, *, progress: bool = False) -> Iterator[str]:
     """The texts of one file or stdin."""
     from pacsent.progress import bar
     from pacsent.text.tables import stream_texts
 
     quiet = options.get("quiet", False)
-    column, kind = options.pop("text_column"), options.pop("input_format")
+    column = options.pop("text_column")
+    kind = options.pop("input_format")
 
-    def generate():
+    def generate() -> Iterator[str]:
         with bar("reading", unit="texts", enabled=progress and not quiet) as shown:
             for text in stream_texts(path, text_column=column, kind=kind, report=say(quiet)):
                 shown.advance()
@@ -76,11 +85,14 @@ def read_texts(path, options: dict, *, progress: bool = False) -> Iterator[str]:
     return generate()
 
 
-def read_columns(path, options: dict, columns=("*",)):
+def read_columns(
+    path: str, options: dict, columns: Sequence[str] = ("*",)
+) -> tuple[Any, list[str], dict[str, list]]:
     """The table, its texts, and its columns of these names as lists."""
     from pacsent.text.tables import TextTable, as_list, describe_table
 
-    kind, text_column = options.pop("input_format"), options.pop("text_column")
+    kind = options.pop("input_format")
+    text_column = options.pop("text_column")
     texts: list[str] = []
     values: dict[str, list] = {}
     with TextTable(path, kind=kind, text_column=text_column) as table:
@@ -125,7 +137,7 @@ class LabelledInput:
     condition: str = ""
     was_reviewed: bool = False
 
-    def add_condition(self, certificate):
+    def add_condition(self, certificate: Any) -> Any:
         """The certificate, with the condition in its provenance."""
         if not self.condition:
             return certificate
@@ -147,78 +159,138 @@ class LabelledSelection:
     n_sizes: int
 
 
-def select_labelled(table, quiet: bool, *, fits: bool = False) -> LabelledSelection:
+@dataclass
+class _Notes:
+    """Rows that are no sample for a guarantee, in words."""
+
+    left_out: list[str] = field(default_factory=list)  # neither fitted on nor held out
+    not_sampled: list[str] = field(default_factory=list)  # fitted on, and never held out
+
+
+def select_labelled(table: Any, quiet: bool, *, fits: bool = False) -> LabelledSelection:
     """Tell apart rows of a `LabelledTable`, and say which ones are left out.
 
     With `fits`, rows that are no random sample are fitted on, and never held out.
     """
-    from pacsent.classify.label_checking import MAX_SIZES, planned_sizes
-    from pacsent.text.ngrams import is_empty
-
-    rows = range(len(table.labels))
-    empty = [row for row in rows if table.texts is not None and is_empty(table.texts[row])]
-    is_text = set(rows).difference(empty)
-    unlabelled = [row for row in rows if row in is_text and not table.labels[row]]
-    labelled = [row for row in rows if row in is_text and table.labels[row]]
-    sampled, others = labelled, []
+    notes = _Notes()
+    labelled, unlabelled, n_texts = _split_by_label(table, notes)
+    sampled = labelled
+    others: list[int] = []
     n_sizes = 1
-    left_out = []
-    not_sampled = []
-    if empty:
-        left_out.append(f"{format_count(len(empty), 'empty text')} ({name_rows(empty)})")
-    if unlabelled:
-        left_out.append(f"{format_count(len(unlabelled), 'row')} without a label")
     if table.labelled_by is not None:
-        is_by_person = [who == "person" for who in table.labelled_by]
-        is_drawn = table.sampled or is_by_person
-        sampled = [row for row in labelled if is_by_person[row] and is_drawn[row]]
-        others = [row for row in labelled if not (is_by_person[row] and is_drawn[row])]
-        n_machine = sum(not is_by_person[row] for row in others)
+        sampled, others = _split_by_annotator(table, labelled, notes)
         if table.sampled is not None:
-            # A file of which only the sample is left does not tell how many sizes were planned.
-            n_sizes = len(planned_sizes(len(is_text))) if others else MAX_SIZES
-        if n_machine:
-            not_sampled.append(f"{format_count(n_machine, 'row')} labelled by a machine")
-        if len(others) > n_machine:
-            n_chosen = len(others) - n_machine
-            not_sampled.append(f"{format_count(n_chosen, 'row')} that a person read, not at random")
+            n_sizes = _count_sizes(n_texts, others)
     if table.reviewed is not None:
-        reviewed = [row for row in sampled if table.reviewed[row]]
-        sampled = [row for row in sampled if not table.reviewed[row]]
+        sampled, reviewed = _split_by_review(table, sampled, notes)
         others = sorted([*others, *reviewed])
-        if reviewed:
-            not_sampled.append(f"{format_count(len(reviewed), 'row')} whose label was reviewed")
+
     for column in table.ignored:
         say(quiet)(f"The column {column} of {table.name} is not read: MODEL predicts.")
-    if not fits:
-        left_out += not_sampled
-    elif not_sampled:
-        say(quiet)(f"Fitted on, and never held out: {', '.join(not_sampled)}.")
-    if left_out:
-        say(quiet)(f"Left out: {', '.join(left_out)}.")
-    if not sampled:
-        raise ValueError(
-            f"{table.name} must have labels in the column {table.label_column}. Got "
-            f"{', '.join(left_out + not_sampled * fits) or 'none'} instead. Label a random part "
-            "of the rows."
-        )
+    _report_notes(table, notes, sampled, quiet, fits)
     if n_sizes > 1:
         say(quiet)(
             f"The random sample of {format_count(len(sampled), 'row')} could have ended at "
             f"{n_sizes} sizes: they count as candidates."
         )
-    notes = []
+
+    condition = ""
     if unlabelled and table.labelled_by is None:
-        notes.append(RANDOM_LABELS)
-        if len(sampled) > 1 and sampled[-1] - sampled[0] < len(sampled):
-            notes.append(
-                f"only rows {sampled[0] + 1:,} to {sampled[-1] + 1:,} have a label, which are NO "
-                "random sample unless the table was shuffled"
-            )
-    return LabelledSelection(sampled, others, unlabelled, "; ".join(notes), n_sizes)
+        condition = _describe_condition(sampled)
+    return LabelledSelection(sampled, others, unlabelled, condition, n_sizes)
 
 
-def read_ids(path, options: dict) -> list | None:
+def _split_by_label(table: Any, notes: _Notes) -> tuple[list[int], list[int], int]:
+    """Rows of texts with a label and without one, and the number of both."""
+    from pacsent.text.ngrams import is_empty
+
+    labelled = []
+    unlabelled = []
+    empty = []
+    for row, label in enumerate(table.labels):
+        if table.texts is not None and is_empty(table.texts[row]):
+            empty.append(row)
+        elif label:
+            labelled.append(row)
+        else:
+            unlabelled.append(row)
+
+    if empty:
+        notes.left_out.append(f"{format_count(len(empty), 'empty text')} ({name_rows(empty)})")
+    if unlabelled:
+        notes.left_out.append(f"{format_count(len(unlabelled), 'row')} without a label")
+    return labelled, unlabelled, len(labelled) + len(unlabelled)
+
+
+def _split_by_annotator(
+    table: Any, labelled: list[int], notes: _Notes
+) -> tuple[list[int], list[int]]:
+    """Rows that were drawn at random and labelled by a person, and all others."""
+    is_by_person = [who == "person" for who in table.labelled_by]
+    is_drawn = table.sampled or is_by_person
+    sampled: list[int] = []
+    others: list[int] = []
+    for row in labelled:
+        is_sampled = is_by_person[row] and is_drawn[row]
+        (sampled if is_sampled else others).append(row)
+
+    n_machine = sum(not is_by_person[row] for row in others)
+    n_chosen = len(others) - n_machine
+    if n_machine:
+        notes.not_sampled.append(f"{format_count(n_machine, 'row')} labelled by a machine")
+    if n_chosen:
+        rows = format_count(n_chosen, "row")
+        notes.not_sampled.append(f"{rows} that a person read, not at random")
+    return sampled, others
+
+
+def _count_sizes(n_texts: int, others: list[int]) -> int:
+    """The number of sizes at which the random sample of `pacsent check` could have ended."""
+    from pacsent.classify.label_checking import MAX_SIZES, planned_sizes
+
+    # A file of which only the sample is left does not tell how many sizes were planned.
+    return len(planned_sizes(n_texts)) if others else MAX_SIZES
+
+
+def _split_by_review(table: Any, sampled: list[int], notes: _Notes) -> tuple[list[int], list[int]]:
+    """Rows of the sample that were not reviewed by `pacsent audit`, and those that were."""
+    reviewed = [row for row in sampled if table.reviewed[row]]
+    if reviewed:
+        rows = format_count(len(reviewed), "row")
+        notes.not_sampled.append(f"{rows} whose label was reviewed")
+    return [row for row in sampled if not table.reviewed[row]], reviewed
+
+
+def _report_notes(table: Any, notes: _Notes, sampled: list[int], quiet: bool, fits: bool) -> None:
+    """Print which rows are left out; raise if no row is a sample for a guarantee."""
+    left_out = notes.left_out
+    if not fits:
+        left_out = [*left_out, *notes.not_sampled]
+    elif notes.not_sampled:
+        say(quiet)(f"Fitted on, and never held out: {', '.join(notes.not_sampled)}.")
+    if left_out:
+        say(quiet)(f"Left out: {', '.join(left_out)}.")
+
+    if not sampled:
+        contents = ", ".join([*notes.left_out, *notes.not_sampled]) or "none"
+        raise ValueError(
+            f"{table.name} must have labels in the column {table.label_column}. Got "
+            f"{contents} instead. Label a random part of the rows."
+        )
+
+
+def _describe_condition(sampled: list[int]) -> str:
+    """The assumption of a guarantee about a table of which some rows have no label."""
+    is_one_block = sampled[-1] - sampled[0] < len(sampled)
+    if len(sampled) == 1 or not is_one_block:
+        return RANDOM_LABELS
+    return (
+        f"{RANDOM_LABELS}; only rows {sampled[0] + 1:,} to {sampled[-1] + 1:,} have a label, which "
+        "are NO random sample unless the table was shuffled"
+    )
+
+
+def read_ids(path: str, options: dict) -> list | None:
     """The values of --id-column, one for each row of the file; None if no column is named."""
     from pacsent.text.tables import TextTable, as_list
 
@@ -235,37 +307,50 @@ def read_ids(path, options: dict) -> list | None:
 
 
 def describe_row(row: int, ids: list | None) -> str:
-    """How a row is named in output: its number, counted from 1, and its id."""
-    return f"Row {row + 1:,}" if ids is None else f"Row {row + 1:,} ({ids[row]})"
+    """The name of a row in output: its number, counted from 1, and its id."""
+    number = f"Row {row + 1:,}"
+    return number if ids is None else f"{number} ({ids[row]})"
 
 
 def number_rows(items: list[dict], ids: list | None) -> list[dict]:
     """Items with the field `row`, from 0, as output has them: rows from 1, with their ids."""
-    return [
-        {**item, "row": item["row"] + 1} | ({} if ids is None else {"id": ids[item["row"]]})
-        for item in items
-    ]
+    numbered = []
+    for item in items:
+        row = item["row"]
+        numbered_item = {**item, "row": row + 1}
+        if ids is not None:
+            numbered_item["id"] = ids[row]
+        numbered.append(numbered_item)
+    return numbered
 
 
-def number_audit(audit, ids: list | None = None) -> dict:
+def number_audit(audit: Any, ids: list | None = None) -> dict:
     """An audit as output has it: rows counted from 1, suspicious ones with their ids."""
-    found = audit.to_dict()
-    found["suspicious"] = number_rows(found["suspicious"], ids)
+    numbered = audit.to_dict()
+    numbered["suspicious"] = number_rows(numbered["suspicious"], ids)
     for name in ("empty", "unknown"):
-        found[name] = [row + 1 for row in found[name]]
+        numbered[name] = [row + 1 for row in numbered[name]]
     for name in ("duplicates", "near_duplicates"):
-        found[name] = [[row + 1 for row in group] for group in found[name]]
-    return found
+        numbered[name] = [[row + 1 for row in group] for group in numbered[name]]
+    return numbered
 
 
 def name_rows(rows: list[int], limit: int = 5) -> str:
     """The numbers of rows, counted from 1, for a message."""
-    shown = ", ".join(f"{row + 1:,}" for row in rows[:limit])
-    return f"row{'s' * (len(rows) > 1)} {shown}" + (", ..." if len(rows) > limit else "")
+    noun = "rows" if len(rows) > 1 else "row"
+    numbers = [f"{row + 1:,}" for row in rows[:limit]]
+    if len(rows) > limit:
+        numbers.append("...")
+    return f"{noun} {', '.join(numbers)}"
 
 
 def read_labelled(
-    path, options: dict, classifier=None, *, sampled_only=True, on_variants=None
+    path: str,
+    options: dict,
+    classifier: Any = None,
+    *,
+    sampled_only: bool = True,
+    on_variants: Callable[[str], bool] | None = None,
 ) -> LabelledInput:
     """Texts, groups, and labels as the classifier has them: sets, integers or strings.
 
@@ -275,38 +360,40 @@ def read_labelled(
     """
     from pacsent.text.tables import read_labelled_table
 
-    names = ("text_column", "label_column", "group_column")
-    columns = {name: options.pop(name, None) for name in names}
-    kind, separator = options.pop("input_format"), options.pop("label_separator", None)
+    text_column = options.pop("text_column", None)
+    label_column = options.pop("label_column", None)
+    group_column = options.pop("group_column", None)
+    kind = options.pop("input_format")
+    separator = options.pop("label_separator", None)
     merge_labels = options.pop("merge_labels", False)
     quiet = options.get("quiet", False)
-    is_multilabel = getattr(classifier, "target_type_", "classes") != "classes"
-    if classifier is not None and is_multilabel != (separator is not None):
-        remedy = "multi-label: pass" if is_multilabel else "single-label: remove"
-        raise click.UsageError(f"The model is {remedy} --label-separator.")
-    table = read_labelled_table(path, **columns, kind=kind, report=say(quiet))
+    _check_separator(classifier, separator)
+
+    table = read_labelled_table(
+        path,
+        text_column=text_column,
+        label_column=label_column,
+        group_column=group_column,
+        kind=kind,
+        report=say(quiet),
+    )
     if not sampled_only:
         table = replace(table, labelled_by=None, sampled=None, reviewed=None)
     if classifier is None:
         table = replace(table, ignored=())
     selection = select_labelled(table, quiet, fits=classifier is None)
-    texts = table.texts or []
 
+    labels: list
     if separator is None:
-        known = [] if classifier is None else classifier.classes_.tolist()
-        labels = merge_spellings(
-            table.labels, known, merge=merge_labels, quiet=quiet, on_variants=on_variants
+        known_classes = [] if classifier is None else classifier.classes_.tolist()
+        merged = merge_spellings(
+            table.labels, known_classes, merge=merge_labels, quiet=quiet, on_variants=on_variants
         )
-        labels = [class_of(classifier, label) for label in labels]
+        labels = [class_of(classifier, label) for label in merged]
     else:
-        labels = [{part.strip() for part in cell.split(separator or None)} for cell in table.labels]
-        for row in selection.sampled + selection.others:
-            if not separator or "" in labels[row]:
-                raise ValueError(
-                    f"Row {row + 1:,} must have labels with {separator!r} between them. Got "
-                    f"{table.labels[row]!r} instead. Leave the empty label out, or give another "
-                    "--label-separator."
-                )
+        labels = _split_labels(table.labels, separator, selection)
+
+    texts = table.texts or []
     return LabelledInput(
         texts=[texts[row] for row in selection.sampled],
         labels=[labels[row] for row in selection.sampled],
@@ -320,8 +407,43 @@ def read_labelled(
     )
 
 
+def _check_separator(classifier: Any, separator: str | None) -> None:
+    """Raise unless labels are separated for a multi-label model, and for no other."""
+    if classifier is None:
+        return
+    is_multilabel = getattr(classifier, "target_type_", "classes") != "classes"
+    if is_multilabel and separator is None:
+        raise click.UsageError("The model is multi-label: pass --label-separator.")
+    if not is_multilabel and separator is not None:
+        raise click.UsageError("The model is single-label: remove --label-separator.")
+
+
+def _split_labels(
+    cells: Sequence[str], separator: str, selection: LabelledSelection
+) -> list[set[str]]:
+    """The labels of each cell; raise if a selected row has an empty one."""
+    labels = []
+    for cell in cells:
+        parts = cell.split(separator or None)
+        labels.append({part.strip() for part in parts})
+
+    for row in selection.sampled + selection.others:
+        if not separator or "" in labels[row]:
+            raise ValueError(
+                f"Row {row + 1:,} must have labels with {separator!r} between them. Got "
+                f"{cells[row]!r} instead. Leave the empty label out, or give another "
+                "--label-separator."
+            )
+    return labels
+
+
 def merge_spellings(
-    labels: list, known=(), *, merge: bool, quiet: bool = False, on_variants=None
+    labels: list,
+    known: Iterable = (),
+    *,
+    merge: bool,
+    quiet: bool = False,
+    on_variants: Callable[[str], bool] | None = None,
 ) -> list:
     """Labels of which those that differ in case or spaces only are one class, if `merge`.
 
@@ -329,47 +451,56 @@ def merge_spellings(
     spellings are named once; `on_variants` is as in `read_labelled`.
     """
     counts = Counter(label for label in labels if label)
-    names = [*map(str, known), *(name for name, _ in counts.most_common())]
-    spelling: dict[str, str] = {}
-    for name in names:
-        spelling.setdefault(_plain(name), name)
-    variants = {
-        name: spelling[_plain(name)]
-        for name in counts
-        if spelling[_plain(name)] != name and name not in map(str, known)
-    }
+    known_names = [str(name) for name in known]
+    spellings: dict[str, str] = {}  # without case and spaces: the spelling that is kept
+    for name in (*known_names, *_most_common(counts)):
+        spellings.setdefault(_plain(name), name)
+
+    variants: dict[str, str] = {}  # name: the spelling that it is merged with
+    for name in counts:
+        spelling = spellings[_plain(name)]
+        if spelling != name and name not in known_names:
+            variants[name] = spelling
     if not variants:
         return labels
-    shown = ", ".join(f"{name!r} ({counts[name]:,}) for {to!r}" for name, to in variants.items())
-    message = f"Labels differ in case or spaces only: {shown}."
-    if not merge and on_variants is not None:
-        merge = on_variants(message)
-    elif not merge:
-        say(quiet)(f"{message} They are different classes; --merge-labels makes them one.")
-    else:
+
+    shown = [f"{name!r} ({counts[name]:,}) for {to!r}" for name, to in variants.items()]
+    message = f"Labels differ in case or spaces only: {', '.join(shown)}."
+    if merge:
         say(quiet)(f"{message} Each is merged with the other.")
+    elif on_variants is not None:
+        merge = on_variants(message)
+    else:
+        say(quiet)(f"{message} They are different classes; --merge-labels makes them one.")
     return [variants.get(label, label) for label in labels] if merge else labels
 
 
+def _most_common(counts: Counter) -> list[str]:
+    return [name for name, _ in counts.most_common()]
+
+
 def _plain(name: str) -> str:
+    """A name without case, and with single spaces."""
     return " ".join(name.split()).casefold()
 
 
-def split_model(paths):
+def split_model(paths: Sequence[str]) -> tuple[str | None, str]:
     """The model (None if there is none) and the data of the arguments [MODEL] DATA."""
     *models, data = paths
     if len(models) > 1 or Path(data).is_dir():
         raise click.UsageError("Give MODEL and DATA, or a table of predictions alone.")
-    data = params.TEXTS.convert(data, None, None)
-    model = params.ModelPath().convert(models[0], None, None) if models else None
-    return model, data
+    data_path: Any = params.TEXTS.convert(data, None, None)
+    if not models:
+        return None, data_path
+    return params.ModelPath().convert(models[0], None, None), data_path
 
 
-def read_predictions(path, options: dict):
-    """A table of labels and predictions, and which of its rows have labels for a guarantee."""
+def read_predictions(path: str, options: dict) -> tuple[Any, LabelledSelection]:
+    """A table of labels and predictions, and its rows that have labels for a guarantee."""
     from pacsent.text.tables import PREDICTION, TextTable, read_labelled_table
 
-    kind, quiet = options["input_format"], options["quiet"]
+    kind = options["input_format"]
+    quiet = options["quiet"]
     column = options.get("prediction_column") or PREDICTION
     if path != "-":
         with TextTable(path, kind=kind, text_column=False) as table:
@@ -403,18 +534,20 @@ def warn_of_fitted(n_fitted: int, n_texts: int) -> None:
         )
 
 
-def open_labelled(model, data, options: dict):
+def open_labelled(model: str, data: str, options: dict) -> tuple[Any, LabelledInput]:
     """A classifier, and texts and labels to evaluate it on; a warning if it was fitted on them."""
     from pacsent.certify.samples import seen_before
 
     classifier = open_model(model, "a classifier")
     labelled = read_labelled(data, options, classifier)
-    n_fitted = int(seen_before(classifier, labelled.texts)[0].sum())
-    warn_of_fitted(n_fitted, len(labelled.texts))
+    is_fitted, _ = seen_before(classifier, labelled.texts)
+    warn_of_fitted(int(is_fitted.sum()), len(labelled.texts))
     return classifier, labelled
 
 
-def class_of(classifier, label: str):
+def class_of(classifier: Any, label: str) -> int | str:
     """A label of the command line as the classifier's own."""
-    is_integer = classifier is not None and classifier.classes_.dtype.kind in "iu"
-    return int(label) if is_integer and label.lstrip("-").isdigit() else label
+    has_integers = classifier is not None and classifier.classes_.dtype.kind in "iu"
+    if has_integers and label.lstrip("-").isdigit():
+        return int(label)
+    return label

@@ -4,8 +4,10 @@ import contextlib
 import secrets
 import socket
 import webbrowser
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -15,21 +17,28 @@ from pacsent.cli.command_line import cli
 from pacsent.cli.printing import echo, shorten, show, write_text
 from pacsent.optional import import_optional
 
+_no_browser = params.flag("--no-browser", "Print the URL and open no browser.")
+_port = params.option("--port", "Port; 0 chooses a free one.", click.IntRange(0, 65535), 8001)
+_host = params.option("--host", "Address; 0.0.0.0 for all networks.", default="127.0.0.1")
+_annotators = params.repeated("--annotator annotators", "Who labels; each gets a URL.", "NAME")
+_output = params.option("-o --output", "Folder to write.  [default: by the file]", params.FOLDER)
 
-def _page_options(command):
+
+def _page_options(command: Callable) -> Callable:
     """The options of commands that open the labelling page."""
-    for decorate in (
-        params.flag("--no-browser", "Print the URL and open no browser."),
-        params.option("--port", "Port; 0 chooses a free one.", click.IntRange(0, 65535), 8001),
-        params.option("--host", "Address; 0.0.0.0 for all networks.", default="127.0.0.1"),
-        params.repeated("--annotator annotators", "Who labels; each gets a URL.", "NAME"),
-        params.option("-o --output", "Folder to write.  [default: by the file]", params.FOLDER),
-    ):
-        command = decorate(command)
-    return params.text_columns(params.random_state(params.reports(command)))
+    command = _no_browser(command)
+    command = _port(command)
+    command = _host(command)
+    command = _annotators(command)
+    command = _output(command)
+    command = params.reports(command)
+    command = params.random_state(command)
+    return params.text_columns(command)
 
 
-def _open_table(path, output, added: list[str], options: dict):
+def _open_table(
+    path: str, output: str, added: list[str], options: dict[str, Any]
+) -> tuple[list[str], dict[str, list], Path]:
     """Texts, columns to write beside the `added` ones, and the file of the results."""
     from pacsent.files import check_output
     from pacsent.text.tables import output_names
@@ -39,12 +48,14 @@ def _open_table(path, output, added: list[str], options: dict):
     for message in messages:
         echo(f"Warning: {message}", err=True)
     kept = {names[name]: values for name, values in columns.items()} or {"text": rows}
-    file = Path(output) / f"labels.{'csv' if table.kind == 'text' else table.kind}"
+    suffix = "csv" if table.kind == "text" else table.kind
+    file = Path(output) / f"labels.{suffix}"
     check_output(file, [path], overwrite=True)
     return rows, kept, file
 
 
-def _numbers(columns: dict[str, list], name: str) -> list[float]:
+def _read_numbers(columns: dict[str, list], name: str) -> list[float]:
+    """The numbers in a column."""
     if name not in columns:
         raise ValueError(f"score_column must be one of {', '.join(columns)}. Got {name} instead.")
     numbers = []
@@ -56,7 +67,13 @@ def _numbers(columns: dict[str, list], name: str) -> list[float]:
     return numbers
 
 
-def _serve_page(session, options: dict, write_results, *, stops: bool = False) -> None:
+def _serve_page(
+    session: Any,
+    options: dict[str, Any],
+    write_results: Callable[[], list[str]],
+    *,
+    stops: bool = False,
+) -> None:
     """Serve the page of a session until Ctrl-C; with `stops`, until its goal is reached."""
     uvicorn = import_optional("uvicorn", "The page needs uvicorn", "serve")
     from pacsent.web.label_server import label_app
@@ -66,26 +83,29 @@ def _serve_page(session, options: dict, write_results, *, stops: bool = False) -
         server.should_exit = stops and session.status()["ended"]
         return write_results()
 
-    host, port = options["host"], options["port"]
-    keys = {secrets.token_urlsafe(18): name for name in dict.fromkeys(options["annotators"])}
+    annotators = dict.fromkeys(options["annotators"])
+    keys = {secrets.token_urlsafe(18): name for name in annotators}
     app = label_app(session, keys, write)
     config = uvicorn.Config(
         app, log_level="error", lifespan="off", http=HeaderTimeoutProtocol, ws="none"
     )
     server = uvicorn.Server(config)
     try:
-        listening = socket.create_server((host, port))
+        listener = socket.create_server((options["host"], options["port"]))
     except OSError as error:
-        raise OSError(f"port {port} must be free: choose --port 0 ({error.strerror}).") from None
-    host, port = listening.getsockname()[:2]
-    urls = {f"http://{host}:{port}/?key={key}": name for key, name in keys.items()}
-    for url, name in urls.items():
-        echo(f"Label at {url}" + (f" ({name})" if name else ""), err=True)
+        message = f"port {options['port']} must be free: choose --port 0 ({error.strerror})."
+        raise OSError(message) from None
+
+    host, port, *_ = listener.getsockname()
+    urls = [f"http://{host}:{port}/?key={key}" for key in keys]
+    for url, name in zip(urls, keys.values()):
+        annotator = f" ({name})" if name else ""
+        echo(f"Label at {url}{annotator}", err=True)
     if not options["no_browser"]:
-        webbrowser.open(next(iter(urls)))
+        webbrowser.open(urls[0])
     inputs.say(options["quiet"])("Ctrl-C ends, and writes the results; the same command resumes.")
     with contextlib.suppress(KeyboardInterrupt):
-        server.run(sockets=[listening])
+        server.run(sockets=[listener])
 
 
 @cli.command()
@@ -96,7 +116,7 @@ def _serve_page(session, options: dict, write_results, *, stops: bool = False) -
 @params.probability("--evaluation-size", "Fraction of texts for evaluation.", default=0.5)
 @params.encoder
 @_page_options
-def label(texts, labels, output, as_json, **options):
+def label(texts: str, labels: str, output: str | None, as_json: bool, **options: Any) -> None:
     """Label TEXTS until an error rate is certified.
 
     Opens a page that shows one text at a time: keys 1 to 9 answer, s skips, u undoes; the same
@@ -104,31 +124,56 @@ def label(texts, labels, output, as_json, **options):
     its certificate. The page needs pacsent[serve]. Example: pacsent label texts.csv --labels yes,no
     --goal 0.1
     """
-    from pacsent.text.result_files import write
-    from pacsent.web.label_answers import SIZES
     from pacsent.web.labelling import Labelling
 
     place = output or f"{Path(texts).with_suffix('')}-labels"
     rows, kept, path = _open_table(texts, place, ["label", "stream"], options)
     options["annotators"] = options["annotators"] or ("",)
-    names = ("encoder", "goal", "delta", "evaluation_size", "random_state")
-    with Labelling(rows, labels.split(","), place, **{k: options[k] for k in names}) as labelling:
+    labelling = Labelling(
+        rows,
+        labels.split(","),
+        place,
+        encoder=options["encoder"],
+        goal=options["goal"],
+        delta=options["delta"],
+        evaluation_size=options["evaluation_size"],
+        random_state=options["random_state"],
+    )
+    with labelling:
 
         def write_results() -> list[str]:
-            certificate, answers = labelling.save(), labelling.labels()
-            streams = dict.fromkeys(answers, "train")
-            streams |= {row: "evaluate" for row in labelling.streams.evaluation if row in answers}
-            new = {"label": answers, "stream": streams}
-            new = {name: list(map(column.get, range(len(rows)))) for name, column in new.items()}
-            write([kept | new], path, overwrite=True)
-            lines = [f"{path}: {format_count(len(answers), 'label')}."]
-            if certificate is None:
-                return [*lines, f"No classifier before {SIZES[0]} training labels of two classes."]
-            return [*lines, f"{labelling.folder / 'model'}: {certificate.summary()}"]
+            return _write_labels(labelling, kept, path)
 
         _serve_page(labelling, options, write_results)
         lines = write_results()
         show({"folder": place, **labelling.status()}, "\n".join(lines), as_json)
+
+
+def _write_labels(labelling: Any, kept: dict[str, list], path: Path) -> list[str]:
+    """Write the table, the classifier and its certificate; returns what was written, in words."""
+    from pacsent.text.result_files import write
+    from pacsent.web.label_answers import SIZES
+
+    certificate = labelling.save()
+    answers = labelling.labels()
+    evaluation_rows = set(labelling.streams.evaluation)
+    labels: list = []
+    streams: list = []
+    for row in range(len(labelling.texts)):
+        labels.append(answers.get(row))
+        if row not in answers:
+            streams.append(None)
+        else:
+            streams.append("evaluate" if row in evaluation_rows else "train")
+    write([kept | {"label": labels, "stream": streams}], path, overwrite=True)
+
+    lines = [f"{path}: {format_count(len(answers), 'label')}."]
+    if certificate is None:
+        lines.append(f"No classifier before {SIZES[0]} training labels of two classes.")
+    else:
+        model = labelling.folder / "model"
+        lines.append(f"{model}: {certificate.summary()}")
+    return lines
 
 
 @cli.command()
@@ -148,7 +193,16 @@ def label(texts, labels, output, as_json, **options):
 @params.option("--labels", "Classes that the machine never gives, with commas.", metavar="A,B,...")
 @params.flag("--terminal", "Ask here, and open no page.")
 @_page_options
-def check(data, label_column, score_column, labels, terminal, output, as_json, **options):
+def check(
+    data: str,
+    label_column: str | None,
+    score_column: str | None,
+    labels: str | None,
+    terminal: bool,
+    output: str | None,
+    as_json: bool,
+    **options: Any,
+) -> None:
     """Ask for labels until few of a machine's in TABLE are wrong.
 
     Opens a page that shows a random sample without the machine's labels, then the rows that are
@@ -158,77 +212,120 @@ def check(data, label_column, score_column, labels, terminal, output, as_json, *
 
     Example: pacsent check labelled.csv --label-column llm
     """
-    from pacsent.text.ngrams import is_empty
-    from pacsent.text.result_files import write
-    from pacsent.text.tables import kind_of, read_labelled_table
     from pacsent.web.labelling import LabelCheck
 
     human_column = options["human_column"]
     if human_column is None and options["human_rows"] == "random":
         raise click.UsageError("--human-rows is about --human-column. Name the column.")
     place = output or f"{Path(data).with_suffix('')}-checked"
-    kind = options["input_format"] or kind_of(Path(data).name)[0] or "text"
-    table = read_labelled_table(
-        data,
-        text_column=options["text_column"],
-        label_column=label_column or (None if kind == "text" else "label"),
-        kind=kind,
-        allow_blank=False,
-    )
-    texts = table.texts
-    machine = [label.strip() for label in table.labels]
+    texts, machine = _read_machine_labels(data, label_column, options)
     added = ["final_label", "labelled_by", "sampled", "annotators"]
     _, kept, path = _open_table(data, place, added, options)
     if len(kept) == 1:  # of lines of label<TAB>text
         kept = {"text": texts, "label": machine}
-    scores = None if score_column is None else _numbers(kept, score_column)
+
+    scores = None if score_column is None else _read_numbers(kept, score_column)
     classes = [name.strip() for name in labels.split(",")] if labels else []
     known = _known_labels(kept, human_column, {*machine, *classes})
     options["annotators"] = options["annotators"] or ("person",)
-    how = {name: options[name] for name in ("error", "delta", "random_state")}
-    how |= {"known": known, "known_are_random": options["human_rows"] == "random"}
-    how["n_candidates"] = options["n_candidates"]
-    with LabelCheck(texts, machine, place, scores, classes, **how) as session:
+    session = LabelCheck(
+        texts,
+        machine,
+        place,
+        scores,
+        classes,
+        error=options["error"],
+        delta=options["delta"],
+        n_candidates=options["n_candidates"],
+        random_state=options["random_state"],
+        known=known,
+        known_are_random=options["human_rows"] == "random",
+    )
+    with session:
 
         def write_results() -> list[str]:
-            return _write_check(session, kept, path, place, write)
+            return _write_check(session, kept, path, place)
 
-        n_omitted = session.status()["n_omitted"]
-        if n_omitted:
-            empty = [row for row in range(len(texts)) if is_empty(texts[row])]
-            message = f"{format_count(n_omitted, 'empty text')} ({inputs.name_rows(empty)})"
-            inputs.say(options["quiet"])(f"Left out: {message}.")
-        if not terminal and session.progress()[0]:
+        _report_empty(texts, options["quiet"])
+        if terminal:
+            _ask_all_in_terminal(session, options["annotators"][0])
+        elif session.progress()[0]:
             _serve_page(session, options, write_results, stops=True)
-        with contextlib.suppress(click.Abort):
-            while terminal and _ask_in_terminal(session, options["annotators"][0]):
-                pass
-        show({"folder": place, **session.status()}, "\n".join(write_results()), as_json)
+        lines = write_results()
+        show({"folder": place, **session.status()}, "\n".join(lines), as_json)
 
 
-_SKIP = "?"  # what is typed to skip a row
+def _read_machine_labels(
+    data: str, label_column: str | None, options: dict[str, Any]
+) -> tuple[list[str], list[str]]:
+    """Texts, and the label of the machine for each."""
+    from pacsent.text.tables import kind_of, read_labelled_table
+
+    kind = options["input_format"] or kind_of(Path(data).name)[0] or "text"
+    default_column = None if kind == "text" else "label"
+    table = read_labelled_table(
+        data,
+        text_column=options["text_column"],
+        label_column=label_column or default_column,
+        kind=kind,
+        allow_blank=False,
+    )
+    labels = [label.strip() for label in table.labels]
+    return table.texts, labels  # type: ignore[return-value]
 
 
-def _ask_in_terminal(session, who: str) -> bool:
+def _report_empty(texts: list[str], quiet: bool) -> None:
+    """Print which texts are empty: they are not checked."""
+    from pacsent.text.ngrams import is_empty
+
+    empty_rows = [row for row, text in enumerate(texts) if is_empty(text)]
+    if empty_rows:
+        n_empty = format_count(len(empty_rows), "empty text")
+        inputs.say(quiet)(f"Left out: {n_empty} ({inputs.name_rows(empty_rows)}).")
+
+
+def _ask_all_in_terminal(session: Any, who: str) -> None:
+    """Ask for labels until there is nothing to ask, or until Ctrl-C."""
+    with contextlib.suppress(click.Abort):
+        is_asked = True
+        while is_asked:
+            is_asked = _ask_in_terminal(session, who)
+
+
+_SKIP = "?"  # typed to skip a row
+_MAX_SHOWN_CLASSES = 12  # in a question; more are listed after an answer that is none
+
+
+def _ask_in_terminal(session: Any, who: str) -> bool:
     """Ask for one label; False if there is nothing to ask."""
     task = session.next(who)
     if task is None:
         return False
     echo(f"\n{task.text}", err=True)
-    status = session.status()
-    n_rows = f"{status['n_unread']:,} to read"
-    if status["error_upper"] is None:
-        least, most = status["n_sample_least"], status["n_sample_most"]
-        n_rows = f"{least:,}" if least == most else f"{least:,} to {most:,}"
-        n_rows += " of the random sample to read, then others"
-    few = len(session.classes) <= 12  # all are listed after an answer that is none
-    choice = click.Choice([*session.classes, *([] if _SKIP in session.classes else [_SKIP])])
+
+    can_skip = _SKIP not in session.classes
+    choices = [*session.classes, _SKIP] if can_skip else session.classes
+    unread = _describe_unread(session.status())
     answer = click.prompt(
-        f"Label, or {_SKIP} to skip ({n_rows})", task.guess, type=choice, show_choices=few, err=True
+        f"Label, or {_SKIP} to skip ({unread})",
+        task.guess,
+        type=click.Choice(choices),
+        show_choices=len(session.classes) <= _MAX_SHOWN_CLASSES,
+        err=True,
     )
-    is_skipped = answer == _SKIP and _SKIP not in session.classes
+    is_skipped = can_skip and answer == _SKIP
     session.answer(task.row, None if is_skipped else answer, who)
     return True
+
+
+def _describe_unread(status: dict[str, Any]) -> str:
+    """The number of rows that are still to be read."""
+    if status["error_upper"] is not None:
+        return f"{status['n_unread']:,} to read"
+    least = status["n_sample_least"]
+    most = status["n_sample_most"]
+    n_rows = f"{least:,}" if least == most else f"{least:,} to {most:,}"
+    return f"{n_rows} of the random sample to read, then others"
 
 
 def _known_labels(columns: dict[str, list], name: str | None, classes: set) -> dict[int, str]:
@@ -239,8 +336,11 @@ def _known_labels(columns: dict[str, list], name: str | None, classes: set) -> d
 
     if name not in columns:
         raise ValueError(f"human_column must be one of {', '.join(columns)}. Got {name} instead.")
-    cells = ["" if is_missing(value) else str(value).strip() for value in columns[name]]
-    known = {row: cell for row, cell in enumerate(cells) if cell}
+    known = {}
+    for row, value in enumerate(columns[name]):
+        label = "" if is_missing(value) else str(value).strip()
+        if label:
+            known[row] = label
     for row, label in known.items():
         if label not in classes:
             raise ValueError(
@@ -253,20 +353,22 @@ def _known_labels(columns: dict[str, list], name: str | None, classes: set) -> d
     return known
 
 
-def _write_check(session, kept: dict[str, list], path, place, write) -> list[str]:
-    """Write the table and the certificate of a check; what was written, in words."""
+def _write_check(session: Any, kept: dict[str, list], path: Path, place: str) -> list[str]:
+    """Write the table and the certificate of a check; returns what was written, in words."""
+    from pacsent.text.result_files import write
+
     unread, certificate = session.progress()
     status = session.status()
     write([kept | session.results()], path, overwrite=True)
-    lines = [f"{path}: {format_count(len(unread), 'row')} still to be read."]
-    if certificate is not None:
+
+    if certificate is None:
+        lines = [f"{path}: {format_count(len(unread), 'row')} still to be read."]
+    else:
         write_text(f"{place}/certificate.json", certificate.to_json())
         lines = [f"{path}: {certificate.summary()} The others are the machine's."]
         if status["ended"] and not status["reached"]:
-            lines.append(
-                f"The goal of {percent(status['goal'])} cannot be reached: too many rows were "
-                "skipped."
-            )
+            goal = percent(status["goal"])
+            lines.append(f"The goal of {goal} cannot be reached: too many rows were skipped.")
         lines += [f"{title}: {text}" for title, text in certificate.statements()]
         if ";" in certificate.provenance:
             lines.append(f"Provenance: {certificate.provenance}.")
@@ -284,7 +386,16 @@ def _write_check(session, kept: dict[str, list], path, place, write) -> list[str
 @params.random_state
 @params.id_column
 @params.outputs
-def audit(data, output, encoder, every_row, overwrite, as_json, random_state, **options):
+def audit(
+    data: str,
+    output: str | None,
+    encoder: str | None,
+    every_row: bool,
+    overwrite: bool,
+    as_json: bool,
+    random_state: int | None,
+    **options: Any,
+) -> None:
     """List labels of DATA that are probably wrong, and duplicates.
 
     DATA is as in `pacsent train`. Labels that are corrected are no sample of labels any more, so
@@ -310,39 +421,50 @@ def audit(data, output, encoder, every_row, overwrite, as_json, random_state, **
     texts = [labelled.texts[row] for row in rows]
     labels = [labelled.labels[row] for row in rows]
     positions = [labelled.rows[row] for row in rows]
-    result = replace(audit(texts, labels, model=TextClassifier(encoder)), rows=positions)
+    audited = audit(texts, labels, model=TextClassifier(encoder))
+    result = replace(audited, rows=positions)
 
     if output is not None:
         kept = _columns_of(data, columns, ["reviewed", "suggested_label", "reason"])
         _write_audit(result, kept, output, overwrite)
-    lines = [
-        f"{inputs.describe_row(result.position(row), ids)}: {label}, suggested {suggested}; "
-        f"{reason}: {shorten(texts[row])}"
-        for row, label, suggested, _, reason in result.suspicious[:_MAX_PRINTED]
-    ]
-    n_more = len(result.suspicious) - len(lines)
-    if n_more > 0:
+
+    lines = [f"{result}.", *_describe_suspicious(result, texts, ids)]
+    if every_row:
+        lines.append("No row was held out: to certify a classifier, take other labelled texts.")
+    else:
+        lines.append(_describe_held_out(len(labelled.texts) - len(rows), output))
+    show(inputs.number_audit(result, ids), "\n".join(lines), as_json)
+
+
+_MAX_PRINTED = 20  # suspicious labels
+
+
+def _describe_suspicious(result: Any, texts: list[str], ids: list | None) -> list[str]:
+    """A line for each of the most suspicious labels."""
+    lines = []
+    for row, label, suggested, _, reason in result.suspicious[:_MAX_PRINTED]:
+        name = inputs.describe_row(result.position(row), ids)
+        text = shorten(texts[row])
+        lines.append(f"{name}: {label}, suggested {suggested}; {reason}: {text}")
+    if len(result.suspicious) > len(lines):
         lines.append(
             f"These are the most suspicious {len(lines)} of {len(result.suspicious):,}; "
             "-o writes them all."
         )
-    n_held_out = len(labelled.texts) - len(rows)
-    if every_row:
-        lines.append("No row was held out: to certify a classifier, take other labelled texts.")
-    elif output is None:
-        lines.append(
-            f"{format_count(n_held_out, 'row')} held out and not reviewed. -o records which: a "
-            "classifier that is trained on corrected labels is certified on these rows."
-        )
-    else:
-        lines.append(
-            f"{output}: {format_count(n_held_out, 'row')} held out and not reviewed. Correct "
-            f"labels or delete rows where reviewed is yes, then: pacsent train {output} -o MODEL"
-        )
-    show(inputs.number_audit(result, ids), "\n".join([f"{result}.", *lines]), as_json)
+    return lines
 
 
-_MAX_PRINTED = 20  # suspicious labels
+def _describe_held_out(n_held_out: int, output: str | None) -> str:
+    rows = format_count(n_held_out, "row")
+    if output is None:
+        return (
+            f"{rows} held out and not reviewed. -o records which: a classifier that is trained on "
+            "corrected labels is certified on these rows."
+        )
+    return (
+        f"{output}: {rows} held out and not reviewed. Correct labels or delete rows where reviewed "
+        f"is yes, then: pacsent train {output} -o MODEL"
+    )
 
 
 def _draw_reviewed(texts: list[str], every_row: bool, random_state: int | None) -> list[int]:
@@ -354,12 +476,14 @@ def _draw_reviewed(texts: list[str], every_row: bool, random_state: int | None) 
 
     if every_row:
         return list(range(len(texts)))
-    fraction = holdout_fraction("auto", np.unique(near_duplicate_clusters(texts)).size)
-    uniform = np.random.default_rng(as_seed(random_state)).random(len(texts))
+    clusters = near_duplicate_clusters(texts)  # (n,)
+    fraction = holdout_fraction("auto", np.unique(clusters).size)
+    generator = np.random.default_rng(as_seed(random_state))
+    uniform = generator.random(len(texts))
     return np.flatnonzero(uniform >= fraction).tolist()
 
 
-def _columns_of(data, options: dict, added: list[str]) -> dict[str, list]:
+def _columns_of(data: str, options: dict[str, Any], added: list[str]) -> dict[str, list]:
     """The columns of DATA, renamed where a command adds one of the same name."""
     from pacsent.text.tables import kind_of, output_names, read_labelled_table
 
@@ -374,8 +498,8 @@ def _columns_of(data, options: dict, added: list[str]) -> dict[str, list]:
     return {names[name]: values for name, values in columns.items()}
 
 
-def _write_audit(result, kept: dict[str, list], output, overwrite: bool) -> None:
-    """The table with which rows were reviewed, and what is suggested for suspicious ones."""
+def _write_audit(result: Any, kept: dict[str, list], output: str, overwrite: bool) -> None:
+    """Write the table with the reviewed rows marked, and suggestions for suspicious ones."""
     from pacsent.text.result_files import write
 
     n_rows = len(next(iter(kept.values())))

@@ -1,8 +1,10 @@
 """Commands about models: distill, serve, demo, model convert, export."""
 
 import re
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -28,14 +30,20 @@ from pacsent.optional import import_optional
 @params.option("--checkpoint-dir", "Folder from which the same command resumes.", params.FOLDER)
 @params.device
 @params.outputs
-def distill(texts, output, vectors, encoder, overwrite, as_json, **options):
+def distill(
+    texts: str,
+    output: str,
+    vectors: str | None,
+    encoder: str | None,
+    overwrite: bool,
+    as_json: bool,
+    **options: Any,
+) -> None:
     """Distil an encoder into a static model on TEXTS.
 
     The guarantee on the cosines to the teacher is measured on a tenth of the texts that is held
     out. Example: pacsent distill texts.txt --vectors teacher.npy -o student
     """
-    import numpy as np
-
     from pacsent.certify import read_certificate
     from pacsent.sentences import distill
     from pacsent.storage import check_place, save
@@ -44,22 +52,30 @@ def distill(texts, output, vectors, encoder, overwrite, as_json, **options):
         raise click.UsageError("Give the teacher by --vectors or by --encoder, one of them.")
     check_place(output, [texts, vectors], overwrite=overwrite)
     rows = list(inputs.read_texts(texts, options))
-    teacher = encoder
-    if vectors is not None:
-        try:
-            teacher = np.load(vectors, mmap_mode="r", allow_pickle=False)
-        except (ValueError, EOFError) as error:
-            message = f"{vectors} is no .npy file of numbers ({error})."
-            raise click.BadParameter(message, param_hint="--vectors") from None
-    student = distill(teacher, rows, verbose=not options.pop("quiet"), **options)
+    teacher: Any = encoder if vectors is None else _load_vectors(vectors)
+    verbose = not options.pop("quiet")
+    student = distill(teacher, rows, verbose=verbose, **options)
     save(student, output, overwrite=overwrite)
+
     words = student.word_vectors
-    if note := words.training.get("normalize"):
+    note = words.training.get("normalize")
+    if note:
         echo(note, err=True)
     n_words = format_count(words.n_words, "word")
     echo(f"wrote {output}: {n_words}, {words.n_dims} dimensions", err=True)
     certificate = read_certificate(student.certificate_)
     show({"model": output, "certificate": certificate.to_dict()}, str(certificate), as_json)
+
+
+def _load_vectors(path: str) -> Any:
+    """The vectors of a .npy file."""
+    import numpy as np
+
+    try:
+        return np.load(path, mmap_mode="r", allow_pickle=False)
+    except (ValueError, EOFError) as error:
+        message = f"{path} is no .npy file of numbers ({error})."
+        raise click.BadParameter(message, param_hint="--vectors") from None
 
 
 @cli.command()
@@ -75,7 +91,16 @@ def distill(texts, output, vectors, encoder, overwrite, as_json, **options):
 @params.option("--max-body", "Largest number of bytes in a request.", params.POSITIVE, 8 << 20)
 @params.option("--timeout", "Seconds for a request.", click.FloatRange(min=0.1), 30.0)
 @partial(params.as_json, help="Print one JSON object at the start: address, workers and model.")
-def serve(models, host, port, method, workers, api_key_file, as_json, **options):
+def serve(
+    models: tuple[str, ...],
+    host: str,
+    port: int,
+    method: str | None,
+    workers: int,
+    api_key_file: str | None,
+    as_json: bool,
+    **options: Any,
+) -> None:
     """Serve each MODEL over HTTP: encoders, classifiers, indexes.
 
     The endpoints are OpenAI's /v1/embeddings, reranking, classes, search and certificates; the page
@@ -87,11 +112,15 @@ def serve(models, host, port, method, workers, api_key_file, as_json, **options)
 
     sources = []
     for model in models:
-        name, path = re.fullmatch(r"(?:([\w.-]+)=)?(.*)", model).groups()
-        path = params.ModelPath(encoders=True, file_okay=False).convert(path, None, None)
+        match: Any = re.fullmatch(r"(?:([\w.-]+)=)?(.*)", model)
+        name, place = match.groups()
+        path = params.ENCODER_PATH.convert(place, None, None)
         sources.append(ModelSource(path, name, method, inputs.given_encoder()))
-    settings = ServerSettings(keys=read_keys(api_key_file) if api_key_file else (), **options)
-    serve(sources, settings, host, port, workers, echo_json if as_json else None)
+
+    keys = read_keys(api_key_file) if api_key_file else ()
+    settings = ServerSettings(keys=keys, **options)
+    on_start = echo_json if as_json else None
+    serve(sources, settings, host, port, workers, on_start)
 
 
 @cli.command()
@@ -99,7 +128,7 @@ def serve(models, host, port, method, workers, api_key_file, as_json, **options)
 @params.fixed_random_state
 @params.n_jobs
 @params.outputs
-def demo(output, overwrite, as_json, quiet, **options):
+def demo(output: str, overwrite: bool, as_json: bool, quiet: bool, **options: Any) -> None:
     """Write two pages: the paper on books, then 500 labelled messages.
 
     index.html goes from word vectors to a posterior, its bound and a certified classifier;
@@ -116,7 +145,7 @@ def demo(output, overwrite, as_json, quiet, **options):
 
 
 @cli.group("model")
-def model_group():
+def model_group() -> None:
     """Convert word vectors, write a classifier as a page."""
 
 
@@ -131,7 +160,18 @@ def model_group():
 @params.option("--n-dims", "Keep this number of dimensions, by a rotation.", params.POSITIVE)
 @params.option("--bits", "Bits per number, quantised.", click.Choice([8, 4, 2, 1]))
 @params.outputs
-def convert(source, destination, to, counts, normalize, trained_on, overwrite, **options):
+def convert(
+    source: str,
+    destination: str,
+    to: str | None,
+    counts: str | None,
+    normalize: str | None,
+    trained_on: tuple[str, ...],
+    overwrite: bool,
+    as_json: bool,
+    quiet: bool,
+    **options: Any,
+) -> None:
     """Convert word vectors from one format to another.
 
     Reads word2vec text and binary (output vectors in context_SOURCE), fastText .bin, GloVe,
@@ -145,39 +185,55 @@ def convert(source, destination, to, counts, normalize, trained_on, overwrite, *
     to = to or formats.format_of_name(destination)
     if to != "pacsent" and (options["bits"] is not None or trained_on):
         raise click.UsageError("Only pacsent's own folder keeps these options: --to pacsent.")
-    for text in trained_on:
-        check_input(text)
+    for path in trained_on:
+        check_input(path)
     # Before a large file is read for nothing.
     context = Path(source).with_name(formats.CONTEXT + Path(source).name)
     formats.check_targets(destination, to, [source, counts, context], overwrite=overwrite)
-    verbose, as_json = not options.pop("quiet"), options.pop("as_json")
+
+    verbose = not quiet
     words = formats.read(source, format=format, counts=counts, normalize=normalize, verbose=verbose)
     if trained_on:
-        columns = {"text_column": None, "input_format": None, "quiet": not verbose}
-        texts = (t for name in trained_on for t in inputs.read_texts(name, dict(columns)))
-        words = words.trained_on(texts)
+        words = words.trained_on(_read_all(trained_on, quiet))
     if any(value is not None for value in options.values()):
         words = compress(words, **options)
     written = formats.write(words, destination, format=to, overwrite=overwrite, verbose=verbose)
-    summary = {
+
+    summary = _summarize(words)
+    kind = formats.FORMATS[format]
+    lines = [f"read {source}: {kind}, {_describe_words(words)}"]
+    lines += [f"wrote {path}" for path in written]
+    if to != "pacsent" and summary["subwords"]:
+        lines.append("note: this format keeps no subword vectors: OOV words will have none")
+    data = {"source": source, "format": format, **summary, "to": to, "written": written}
+    show(data, "\n".join(lines), as_json)
+
+
+def _read_all(paths: tuple[str, ...], quiet: bool) -> Iterator[str]:
+    """The texts of several files."""
+    for path in paths:
+        options = {"text_column": None, "input_format": None, "quiet": quiet}
+        yield from inputs.read_texts(path, options)
+
+
+def _summarize(words: Any) -> dict[str, Any]:
+    n_subwords = None if words.subwords is None else len(words.subwords.vectors)
+    return {
         "n_words": words.n_words,
         "n_dims": words.n_dims,
         "dtype": words.tables["input"].precision,
         "tables": list(words.tables),
         "counts_known": words.counts is not None,
-        "subwords": None if words.subwords is None else len(words.subwords.vectors),
+        "subwords": n_subwords,
     }
+
+
+def _describe_words(words: Any) -> str:
     tables = "input and output vectors" if len(words.tables) == 2 else "input vectors only"
-    kind, known = formats.FORMATS[format], "known" if summary["counts_known"] else "unknown"
-    lines = [
-        f"read {source}: {kind}, {words.n_words:,} words, {words.n_dims} dimensions, "
-        f"{summary['dtype']}, {tables}, counts {known}",
-        *(f"wrote {path}" for path in written),
-    ]
-    if to != "pacsent" and summary["subwords"]:
-        lines.append("note: this format keeps no subword vectors: OOV words will have none")
-    data = {"source": source, "format": format, **summary, "to": to, "written": written}
-    show(data, "\n".join(lines), as_json)
+    precision = words.tables["input"].precision
+    counts = "unknown" if words.counts is None else "known"
+    size = f"{words.n_words:,} words, {words.n_dims} dimensions"
+    return f"{size}, {precision}, {tables}, counts {counts}"
 
 
 @model_group.command()
@@ -187,7 +243,14 @@ def convert(source, destination, to, counts, normalize, trained_on, overwrite, *
 @params.option("--title", "Title of the page.  [default: the first classes]")
 @params.overwrite
 @params.as_json
-def export(model, output, error, title, overwrite, as_json):
+def export(
+    model: str,
+    output: str,
+    error: float | None,
+    title: str | None,
+    overwrite: bool,
+    as_json: bool,
+) -> None:
     """Write the classifier MODEL as one HTML page that works offline.
 
     The page gives the same answers with the same guarantees. Example: pacsent model export

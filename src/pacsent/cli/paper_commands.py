@@ -1,6 +1,7 @@
 """Commands about the paper: paper reproduce, evaluate, certify, bound, simulate."""
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -10,7 +11,7 @@ from pacsent.cli.printing import echo, show, show_certificate
 
 
 @cli.group()
-def paper():
+def paper() -> None:
     """Repeat the experiments of Nozawa and Sato (2019)."""
 
 
@@ -45,7 +46,18 @@ _normalize_option = params.option(
 @params.seeds
 @params.n_jobs
 @params.reports
-def evaluate(method, dataset, encoder, data, normalize, seeds, n_jobs, as_json, quiet, **options):
+def evaluate(
+    method: str,
+    dataset: str,
+    encoder: str | None,
+    data: str | None,
+    normalize: str,
+    seeds: int,
+    n_jobs: int | None,
+    as_json: bool,
+    quiet: bool,
+    **options: Any,
+) -> None:
     """Score vectors on DATASET by the paper's protocol.
 
     METHOD is a row of the paper's table or a method, and needs --encoder; ENCODER is a folder or
@@ -56,6 +68,7 @@ def evaluate(method, dataset, encoder, data, normalize, seeds, n_jobs, as_json, 
     from pacsent.paper import evaluation
     from pacsent.sentences import as_encoder
 
+    loaded: Any
     if Path(dataset).is_file():
         kind = options.pop("input_format")
         loaded = datasets.read_labelled(dataset, kind=kind, report=inputs.say(quiet), **options)
@@ -63,15 +76,18 @@ def evaluate(method, dataset, encoder, data, normalize, seeds, n_jobs, as_json, 
         loaded = datasets.load(dataset, data)
         if not isinstance(loaded, datasets.Dataset):
             raise click.UsageError(f"{dataset} has pairs: see pacsent paper reproduce.")
+
+    vectorizer: Any = method
+    words = None
+    if encoder is None:
+        vectorizer = as_encoder(method)
+    else:
+        words = datasets.load_word_vectors(encoder, normalize)
     result = evaluation.evaluate(
-        as_encoder(method) if encoder is None else method,
-        loaded,
-        None if encoder is None else datasets.load_word_vectors(encoder, normalize),
-        seeds=range(seeds),
-        n_jobs=n_jobs,
-        verbose=not quiet,
+        vectorizer, loaded, words, seeds=range(seeds), n_jobs=n_jobs, verbose=not quiet
     )
-    echo(result.to_json().rstrip("\n") if as_json else str(result))
+    text = result.to_json().rstrip("\n") if as_json else str(result)
+    echo(text)
 
 
 @paper.command()
@@ -91,7 +107,17 @@ def evaluate(method, dataset, encoder, data, normalize, seeds, n_jobs, as_json, 
 @params.flag("--quick", "Use a small grid and one seed, to try the whole run.")
 @params.n_jobs
 @params.reports
-def reproduce(data, encoder, output, only, seeds, normalize, as_json, quiet, **options):
+def reproduce(
+    data: str | None,
+    encoder: str | None,
+    output: str,
+    only: str | None,
+    seeds: int,
+    normalize: str,
+    as_json: bool,
+    quiet: bool,
+    **options: Any,
+) -> None:
     """Run the paper's experiments again.
 
     Prints the paper's table next to ours. OUT/index.html is the report, OUT/results has each
@@ -100,36 +126,39 @@ def reproduce(data, encoder, output, only, seeds, normalize, as_json, quiet, **o
     Example: pacsent paper reproduce --data books -o out
     """
     from pacsent.paper import benchmark_datasets as datasets
-    from pacsent.paper import figures, report, reproduction
+    from pacsent.paper import books, figures, report, reproduction
 
-    say = None if quiet else inputs.say(quiet)
     figures.require_altair()
+    is_books = data == datasets.BOOKS
     if encoder is not None:
         words = datasets.load_word_vectors(encoder, normalize)
-    elif data == datasets.BOOKS:
-        from pacsent.paper import books
-
-        words = books.train_words(
-            Path(output) / "words", n_jobs=options["n_jobs"], report=inputs.say(quiet)
-        )
+    elif is_books:
+        words_folder = Path(output) / "words"
+        words = books.train_words(words_folder, n_jobs=options["n_jobs"], report=inputs.say(quiet))
     else:
         raise click.UsageError("Missing option '--encoder'. Only --data books trains its own.")
+
+    source: Any = data if is_books else datasets.data_folder(data)
     run = reproduction.reproduce(
-        data if data == datasets.BOOKS else datasets.data_folder(data),
+        source,
         words,
         output,
         only=only.split(",") if only else None,
         seeds=range(seeds),
-        report=say,
+        report=None if quiet else inputs.say(quiet),
         **options,
     )
     results = reproduction.read_results(Path(output) / "results")
     if not results:
-        raise ValueError(f"No result could be made. {' '.join(run['skipped'].values())}")
+        reasons = " ".join(run["skipped"].values())
+        raise ValueError(f"No result could be made. {reasons}")
+
     report.write(results, output, reproduction.last_run(output) or run)
-    data = {"output": output, "report": Path(output) / "index.html", "run": run, "results": results}
-    echo(f"Report: {data['report']}", err=True)
-    show(data, report.format_table(report.accuracy_table(results), "md"), as_json)
+    page = Path(output) / "index.html"
+    echo(f"Report: {page}", err=True)
+    table = report.accuracy_table(results)
+    document = {"output": output, "report": page, "run": run, "results": results}
+    show(document, report.format_table(table, "md"), as_json)
 
 
 @paper.command()
@@ -145,7 +174,16 @@ def reproduce(data, encoder, output, only, seeds, normalize, as_json, quiet, **o
 @params.overlap
 @params.random_state
 @params.outputs
-def certify(model, texts, output, kind, method, overwrite, as_json, **options):
+def certify(
+    model: str,
+    texts: str,
+    output: str | None,
+    kind: str,
+    method: str | None,
+    overwrite: bool,
+    as_json: bool,
+    **options: Any,
+) -> None:
     """Certify how well vectors recognise words that follow.
 
     TEXTS has one document per line, or is a table; the word vectors of MODEL must not have been
@@ -179,7 +217,9 @@ def certify(model, texts, output, kind, method, overwrite, as_json, **options):
 @params.delta
 @params.fixed_random_state
 @params.reports
-def simulate(kind, setting, n_replicates, as_json, quiet, **options):
+def simulate(
+    kind: str, setting: str, n_replicates: int, as_json: bool, quiet: bool, **options: Any
+) -> None:
     """Count how often a certificate is below the true risk.
 
     Documents are drawn from the paper's generative model, whose risk is known. Kind A must fail
@@ -197,7 +237,7 @@ def simulate(kind, setting, n_replicates, as_json, quiet, **options):
 @params.option("--n", "Independent examples.", params.POSITIVE, required=True)
 @params.delta
 @params.as_json
-def bound(risk, kl, n, delta, as_json):
+def bound(risk: float, kl: float, n: int, delta: float, as_json: bool) -> None:
     """Compute all PAC-Bayes bounds for given numbers.
 
     Example: pacsent paper bound --risk 0.1 --kl 5 --n 200
@@ -206,6 +246,9 @@ def bound(risk, kl, n, delta, as_json):
     from pacsent.bounds.rounding import rounded_up
 
     rows = bounds.compare(risk, kl, n, delta)
-    lines = [f"{rounded_up(value, 6)}  {name}: {note}" for name, value, note in rows]
-    data = [dict(zip(("bound", "value", "note"), row)) for row in rows]
+    lines = []
+    data = []
+    for name, value, note in rows:
+        lines.append(f"{rounded_up(value, 6)}  {name}: {note}")
+        data.append({"bound": name, "value": value, "note": note})
     show({"bounds": data}, "\n".join(lines), as_json)

@@ -1,12 +1,15 @@
 """Options and arguments that mean the same in every command."""
 
 import os
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import click
 
 from pacsent.cli.command_line import MISTAKES, Mistake
 
-POSITIVE, NON_NEGATIVE = click.IntRange(min=1), click.IntRange(min=0)
+POSITIVE = click.IntRange(min=1)
+NON_NEGATIVE = click.IntRange(min=0)
 PATH = click.Path()
 FILE = click.Path(exists=True, dir_okay=False)
 TEXTS = click.Path(exists=True, allow_dash=True, dir_okay=False)  # - for stdin
@@ -20,11 +23,12 @@ _FORMATS = {"lines": "text", "csv": "csv", "tsv": "tsv", "jsonl": "jsonl", "parq
 class ModelPath(click.Path):
     """A path that exists, or the name of a model in the package; with `encoders`, also a URL."""
 
-    def __init__(self, encoders: bool = False, none: bool = False, **how):
-        super().__init__(exists=True, **how)
-        self.encoders, self.none = encoders, none
+    def __init__(self, encoders: bool = False, none: bool = False, **path_options: Any) -> None:
+        super().__init__(exists=True, **path_options)
+        self.encoders = encoders
+        self.none = none
 
-    def convert(self, value, param, ctx):
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         from pacsent.storage import is_model_name, place
 
         if self.none and value == "none":
@@ -36,60 +40,65 @@ class ModelPath(click.Path):
         except MISTAKES as error:  # hf://owner/name is fetched here
             raise Mistake(error) from error
         if not os.path.exists(path):
-            self.fail(f"There is no {self._describe(value, ctx)}", param, ctx)
+            context = ctx or click.get_current_context(silent=True)
+            command = None if context is None else context.info_name
+            self.fail(f"There is no {self._describe(str(value), command)}", param, ctx)
         return super().convert(path, param, ctx)
 
-    def _describe(self, value, ctx) -> str:
-        """What is missing, and what to do."""
-        shown = repr(str(value))
-        ctx = ctx or click.get_current_context(silent=True)
-        if ctx is not None and ctx.info_name == "search":
-            return f"index {shown}. Make one: pacsent index MODEL TEXTS -o INDEX"
+    def _describe(self, value: str, command: str | None) -> str:
+        """The model that is missing, and the remedy."""
+        if command == "search":
+            return f"index {value!r}. Make one: pacsent index MODEL TEXTS -o INDEX"
         if self.none:
-            return f"encoder {shown}. Give english, none, a folder, or the URL of an encoder."
-        if " " in str(value) and ctx is not None:
-            return (
-                f"model {shown}. A text comes after the model, or by a pipe: "
-                f"echo TEXT | pacsent {ctx.info_name} MODEL -"
-                if ctx.info_name != "explain"
-                else f"model {shown}. The model comes first: pacsent explain MODEL TEXT"
-            )
-        return f"file or folder {shown}."
+            return f"encoder {value!r}. Give english, none, a folder, or the URL of an encoder."
+        if " " not in value or command is None:
+            return f"file or folder {value!r}."
+        if command == "explain":
+            return f"model {value!r}. The model comes first: pacsent explain MODEL TEXT"
+        return (
+            f"model {value!r}. A text comes after the model, or by a pipe: "
+            f"echo TEXT | pacsent {command} MODEL -"
+        )
 
 
-def option(names: str, help: str, type=None, default=None, **how):
+Decorator = Callable[[Callable], Callable]
+
+
+def option(
+    names: str, help: str, type: Any = None, default: Any = None, **attributes: Any
+) -> Decorator:
     """click.option with its names between spaces, then help, type and default."""
     if default is not None:
-        how["default"] = default
-    return click.option(*names.split(), help=help, type=type, **how)
+        attributes["default"] = default
+    return click.option(*names.split(), help=help, type=type, **attributes)
 
 
-def flag(names: str, help: str, **how):
+def flag(names: str, help: str, **attributes: Any) -> Decorator:
     """An option without a value, its names between spaces."""
-    return option(names, help, is_flag=True, **how)
+    return option(names, help, is_flag=True, **attributes)
 
 
-def probability(names: str, help: str, **how):
+def probability(names: str, help: str, **attributes: Any) -> Decorator:
     """An option whose value is between 0 and 1."""
-    return option(names, help, PROBABILITY, **how)
+    return option(names, help, PROBABILITY, **attributes)
 
 
-def repeated(names: str, help: str, metavar: str):
+def repeated(names: str, help: str, metavar: str) -> Decorator:
     """An option that may be given more than once."""
     return option(names, f"{help} May be repeated.", multiple=True, metavar=metavar)
 
 
-def column(role: str, help: str, **how):
+def column(role: str, help: str, **attributes: Any) -> Decorator:
     """An option that names a column of a table."""
-    return option(f"--{role}-column", help, metavar="COLUMN", **how)
+    return option(f"--{role}-column", help, metavar="COLUMN", **attributes)
 
 
-def output(help: str, *, required: bool = True):
+def output(help: str, *, required: bool = True) -> Decorator:
     """-o, the file or folder to write."""
     return option("-o --output", help, PATH, required=required)
 
 
-def _split_model(context, parameter, values):
+def _split_model(context: click.Context, parameter: Any, values: Sequence[str]) -> Any:
     """The arguments after MODEL, which is english if there are as many as TEXTS and QUERY need."""
     names = parameter.metavar.split()[1:]
     model, *others = values if len(values) > len(names) else ("english", *values)
@@ -138,11 +147,17 @@ method = option(
     "--method",
     "Sentence method, if MODEL is word vectors.  [default: its sentence encoder, or SIF-sum]",
 )
+
+
+def _keep_encoder(context: click.Context, parameter: click.Parameter, value: str | None) -> None:
+    context.meta["encoder"] = value
+
+
 model_encoder = option(
     "--encoder",
     "The external encoder that MODEL was made with.",
     metavar="PATH|URL",
-    callback=lambda context, _, value: context.meta.update(encoder=value),
+    callback=_keep_encoder,
     expose_value=False,
 )
 encoder = option(
@@ -170,40 +185,49 @@ left_out = option(
 )
 
 
-def as_json(command, help="Print one JSON object, for scripts."):
+def as_json(command: Callable, help: str = "Print one JSON object, for scripts.") -> Callable:
     """--json, with another `help` where results are streamed."""
-    return flag("--json as_json", help)(command)
+    add_option = flag("--json as_json", help)
+    return add_option(command)
 
 
-def reports(command):
+def reports(command: Callable) -> Callable:
     """--json and --quiet."""
     return as_json(quiet(command))
 
 
-def outputs(command):
+def outputs(command: Callable) -> Callable:
     """--overwrite, --json and --quiet, for commands that write."""
     return overwrite(reports(command))
 
 
-def text_columns(command):
+_text_column = column("text", "Column of the text in a table.  [default: text, or the only column]")
+_input_format = option(
+    "--input-format",
+    "Format of the input, for stdin and unusual names.  [default: by the file name]",
+    click.Choice(list(_FORMATS)),
+    callback=lambda context, parameter, value: _FORMATS.get(value),
+)
+
+
+def text_columns(command: Callable) -> Callable:
     """--text-column and --input-format, for every command that takes texts."""
-    text = column("text", "Column of the text in a table.  [default: text, or the only column]")
-    form = option(
-        "--input-format",
-        "Format of the input, for stdin and unusual names.  [default: by the file name]",
-        click.Choice(list(_FORMATS)),
-        callback=lambda context, parameter, value: _FORMATS.get(value),
-    )
-    return text(form(command))
+    command = _input_format(command)
+    return _text_column(command)
 
 
-def label_columns(command):
+_label_column = column("label", "Column of the label.  [default: label; of `check`: final_label]")
+_label_separator = option(
+    "--label-separator",
+    "Text between the labels of a cell, such as ',': every text may have several labels.",
+    metavar="TEXT",
+)
+_merge_labels = flag("--merge-labels", "Labels that differ in case or spaces only are one class.")
+
+
+def label_columns(command: Callable) -> Callable:
     """The options of labelled texts: those of texts, --label-column and --label-separator."""
-    label = column("label", "Column of the label.  [default: label; of `check`: final_label]")
-    separator = option(
-        "--label-separator",
-        "Text between the labels of a cell, such as ',': every text may have several labels.",
-        metavar="TEXT",
-    )
-    merge = flag("--merge-labels", "Labels that differ in case or spaces only are one class.")
-    return text_columns(label(separator(merge(command))))
+    command = _merge_labels(command)
+    command = _label_separator(command)
+    command = _label_column(command)
+    return text_columns(command)

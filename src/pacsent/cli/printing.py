@@ -1,4 +1,4 @@
-"""What commands print: one JSON document for scripts, or text."""
+"""The output of commands: one JSON document for scripts, or text."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -38,12 +38,16 @@ def show_lines(data: Any, lines: Iterable[Sequence[Any]], as_json: bool) -> None
         echo("\t".join(escape_line(str(value)) for value in values))
 
 
-def show_certificate(certificate: Any, output: str | None, as_json: bool, details=False) -> None:
+def show_certificate(
+    certificate: Any, output: str | None, as_json: bool, details: bool = False
+) -> None:
     """Print a certificate, and write it to the file as JSON if one is named."""
     if output:
-        write_text(output, certificate.to_json() + "\n")
-    in_words = certificate.details() if details else str(certificate)
-    echo(certificate.to_json() if as_json else in_words)
+        write_text(output, f"{certificate.to_json()}\n")
+    if as_json:
+        echo(certificate.to_json())
+    else:
+        echo(certificate.details() if details else certificate)
 
 
 def write_text(path: str, text: str) -> None:
@@ -59,5 +63,6 @@ _MAX_SHOWN = 200  # characters of a text in a line of output
 
 def shorten(text: str) -> str:
     """The beginning of a text in one line."""
-    line = escape_line(" ".join(text.split()))
+    words = " ".join(text.split())
+    line = escape_line(words)
     return line if len(line) <= _MAX_SHOWN else f"{line[:_MAX_SHOWN]} ..."

@@ -2,8 +2,10 @@
 
 import contextlib
 import json
+from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -15,7 +17,7 @@ from pacsent.cli.printing import echo, echo_json, show, show_lines
 
 
 @cli.group()
-def vectors():
+def vectors() -> None:
     """Train, fit and evaluate word vectors."""
 
 
@@ -31,7 +33,9 @@ def vectors():
 )
 @params.n_jobs
 @params.outputs
-def clean(paths, output, as_json, quiet, **options):
+def clean(
+    paths: tuple[str, ...], output: str | None, as_json: bool, quiet: bool, **options: Any
+) -> None:
     """Clean text files as the paper does.
 
     Each INPUT is a plain file, a .gz, .bz2, .xz or .zst archive, or - for stdin. Lines stay lines.
@@ -61,7 +65,16 @@ def _skipgram() -> list[type]:
 @params.device
 @params.outputs
 @click.pass_context
-def train(context, texts, output, subwords, overwrite, as_json, quiet, **options):
+def train(
+    context: click.Context,
+    texts: tuple[str, ...],
+    output: str,
+    subwords: int | None,
+    overwrite: bool,
+    as_json: bool,
+    quiet: bool,
+    **options: Any,
+) -> None:
     """Train word vectors on TEXTS (Skip-gram).
 
     TEXTS is one or more files with one document per line, tables, or - for stdin. The folder
@@ -69,78 +82,115 @@ def train(context, texts, output, subwords, overwrite, as_json, quiet, **options
     resumes. Example: pacsent vectors train corpus.txt -o words
     """
     from pacsent.storage import check_place, save
-    from pacsent.text.tables import kind_of
     from pacsent.words.checkpoint import CHECKPOINT, delete_checkpoint
     from pacsent.words.pieces import train_pieces
     from pacsent.words.skipgram import SkipGram
 
-    is_typed = {
-        name: context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
-        for name in options
-    }
+    typed = _typed_options(context, options)
     if subwords is not None:
-        if is_typed["normalize"]:
+        if "normalize" in typed:
             raise click.UsageError("--subwords reads text in its own way: leave out --normalize.")
         if "-" in texts:
             raise click.UsageError("--subwords reads the text twice. Save stdin to a file first.")
-        if not is_typed["min_count"]:
+        if "min_count" not in typed:
             options["min_count"] = 1  # a subword that is omitted makes words unknown
     folder = Path(output)
-    work = folder.with_name(folder.name + ".training")
+    work_folder = folder.with_name(f"{folder.name}.training")
+    checkpoint = work_folder / CHECKPOINT
     check_place(folder, texts, overwrite=overwrite)
-    settings = None  # those of a training that was interrupted
-    if (work / CHECKPOINT).exists():
-        with open(work / CHECKPOINT, "rb") as file:
-            settings = json.loads(file.readline())["settings"]
-        changed = [n for n, typed in is_typed.items() if typed and settings.get(n) != options[n]]
-        if changed := [name for name in changed if name in settings]:
-            raise ValueError(
-                f"{work} has an unfinished training with another {', '.join(changed)}. Give the "
-                "same to resume it, or delete it."
-            )
-    columns = {name: options.pop(name) for name in ("text_column", "input_format")}
+    resumes = checkpoint.exists()
+    if resumes:
+        _check_same_settings(work_folder, checkpoint, typed, options)
 
-    def documents():
-        for path in texts:
-            yield from inputs.read_texts(path, {**columns, "quiet": quiet})
-
-    kinds = {columns["input_format"] or kind_of(Path(name).name)[0] or "text" for name in texts}
-    source = documents()
-    if kinds == {"text"} and columns["text_column"] is None:  # SkipGram reads lines in parallel
-        source = "-" if texts == ("-",) else [Path(name) for name in texts]
+    columns = {
+        "text_column": options.pop("text_column"),
+        "input_format": options.pop("input_format"),
+        "quiet": quiet,
+    }
+    source = _training_source(texts, columns)
+    verbose = not quiet
     try:
-        if settings is not None:
-            model = SkipGram.resume(work, n_jobs=options["n_jobs"], verbose=not quiet)
+        if resumes:
+            model = SkipGram.resume(work_folder, n_jobs=options["n_jobs"], verbose=verbose)
         else:
             if subwords is not None:
-                options["normalize"] = train_pieces(documents(), subwords, verbose=not quiet)
-            model = SkipGram(**options, checkpoint_dir=work, verbose=not quiet).fit(source)
+                documents = _read_documents(texts, columns)
+                options["normalize"] = train_pieces(documents, subwords, verbose=verbose)
+            model = SkipGram(**options, checkpoint_dir=work_folder, verbose=verbose)
+            model.fit(source)
         save(model.word_vectors_, folder, overwrite=overwrite)
     except BaseException as error:
-        if not (work / CHECKPOINT).exists():
+        if not checkpoint.exists():
             with contextlib.suppress(OSError):
-                work.rmdir()  # there is nothing to resume
+                work_folder.rmdir()  # there is nothing to resume
         elif isinstance(error, KeyboardInterrupt):
             echo("The same command resumes.", err=True)
         raise
-    delete_checkpoint(work)
+    delete_checkpoint(work_folder)
+    _show_training(model, folder, as_json)
+
+
+def _typed_options(context: click.Context, options: dict[str, Any]) -> list[str]:
+    """The options that the user gave on the command line."""
+    typed = []
+    for name in options:
+        source = context.get_parameter_source(name)
+        if source is click.core.ParameterSource.COMMANDLINE:
+            typed.append(name)
+    return typed
+
+
+def _check_same_settings(
+    work_folder: Path, checkpoint: Path, typed: list[str], options: dict[str, Any]
+) -> None:
+    """Raise if a training that was interrupted had other settings than those that are given."""
+    with open(checkpoint, "rb") as file:
+        settings = json.loads(file.readline())["settings"]
+    changed = [name for name in typed if name in settings and settings[name] != options[name]]
+    if changed:
+        raise ValueError(
+            f"{work_folder} has an unfinished training with another {', '.join(changed)}. Give "
+            "the same to resume it, or delete it."
+        )
+
+
+def _read_documents(paths: tuple[str, ...], columns: dict[str, Any]) -> Iterator[str]:
+    """The texts of all files."""
+    for path in paths:
+        yield from inputs.read_texts(path, dict(columns))
+
+
+def _training_source(paths: tuple[str, ...], columns: dict[str, Any]) -> Any:
+    """The texts for SkipGram: paths where it can read lines in parallel, else a stream."""
+    from pacsent.text.tables import kind_of
+
+    kinds = {columns["input_format"] or kind_of(Path(path).name)[0] or "text" for path in paths}
+    if kinds != {"text"} or columns["text_column"] is not None:
+        return _read_documents(paths, columns)
+    return "-" if paths == ("-",) else [Path(path) for path in paths]
+
+
+def _show_training(model: Any, folder: Path, as_json: bool) -> None:
+    """Print the size of the word vectors, and the loss by epoch."""
     words = model.word_vectors_
-    if note := words.training.get("normalize"):
+    note = words.training.get("normalize")
+    if note:
         echo(note, err=True)
+
+    result = {
+        "n_words": words.n_words,
+        "n_dims": words.n_dims,
+        "n_tokens": words.vocabulary.n_tokens,
+        "loss": model.loss_,
+        "normalize": words.vocabulary.normalize_name,
+        "output": str(folder),
+    }
     losses = ", ".join(f"{loss:.4f}" for loss in model.loss_)
-    show(
-        {
-            "n_words": words.n_words,
-            "n_dims": words.n_dims,
-            "n_tokens": words.vocabulary.n_tokens,
-            "loss": model.loss_,
-            "normalize": words.vocabulary.normalize_name,
-            "output": str(folder),
-        },
+    text = (
         f"wrote {folder}: {words.n_words:,} words, {words.n_dims} dimensions, both matrices\n"
-        f"loss of a pair, by epoch: {losses} nats",
-        as_json,
+        f"loss of a pair, by epoch: {losses} nats"
     )
+    show(result, text, as_json)
 
 
 def _methods() -> list[type]:
@@ -157,16 +207,22 @@ def _methods() -> list[type]:
 @params.text_columns
 @params.n_jobs
 @params.outputs
-def fit(method, words, texts, output, overwrite, as_json, **options):
+def fit(
+    method: str,
+    words: str,
+    texts: str,
+    output: str,
+    overwrite: bool,
+    as_json: bool,
+    **options: Any,
+) -> None:
     """Fit a METHOD for sentence vectors on TEXTS.
 
     WORDS is word vectors: a folder, a file that `pacsent model convert` reads, or english. An
     option that is left out has the method's own default. Example: pacsent vectors fit PB-L2 english
     notes.txt -o model
     """
-    from pacsent.sentences.methods import make_encoder
     from pacsent.storage import check_place, save
-    from pacsent.threads import n_threads
     from pacsent.words import formats
 
     check_place(output, [words, texts], overwrite=overwrite)
@@ -175,26 +231,42 @@ def fit(method, words, texts, output, overwrite, as_json, **options):
     settings = {name: value for name, value in options.items() if value is not None}
     opened = formats.read(words, verbose=verbose)
     try:
-        known = make_encoder(method, opened).get_params(deep=False)
-        for name in settings:
-            if name not in known:
-                raise click.UsageError(f"{method} takes no --{name.replace('_', '-')}.")
-        if "verbose" in known:
-            settings["verbose"] = verbose
-        n_threads(settings.get("n_jobs"))  # not every method has threads in fit
-        encoder = make_encoder(method, opened, **settings)
+        encoder = _make_encoder(method, opened, settings, verbose)
     except ValueError as error:
         raise click.UsageError(str(error)) from None
     encoder.fit(sentences)
     save(encoder, output, overwrite=overwrite)
-    n, n_empty = encoder.n_sentences_, encoder.n_empty_
-    counts = {"n_sentences": n, "n_empty": n_empty, "coverage": encoder.coverage_}
-    show(
-        {"method": method, "words": str(words), "output": str(output), **counts},
-        f"wrote {output}: {method}, {format_count(n, 'sentence')}, "
-        f"{100 * encoder.coverage_:.1f}% of words in vocabulary, {n_empty:,} without any",
-        as_json,
+
+    result = {
+        "method": method,
+        "words": str(words),
+        "output": str(output),
+        "n_sentences": encoder.n_sentences_,
+        "n_empty": encoder.n_empty_,
+        "coverage": encoder.coverage_,
+    }
+    n_sentences = format_count(encoder.n_sentences_, "sentence")
+    text = (
+        f"wrote {output}: {method}, {n_sentences}, {100 * encoder.coverage_:.1f}% of words in "
+        f"vocabulary, {encoder.n_empty_:,} without any"
     )
+    show(result, text, as_json)
+
+
+def _make_encoder(method: str, words: Any, settings: dict[str, Any], verbose: bool) -> Any:
+    """The encoder with these parameters, all of which it must have."""
+    from pacsent.sentences.methods import make_encoder
+    from pacsent.threads import n_threads
+
+    parameters = make_encoder(method, words).get_params(deep=False)
+    for name in settings:
+        if name not in parameters:
+            flag = name.replace("_", "-")
+            raise click.UsageError(f"{method} takes no --{flag}.")
+    if "verbose" in parameters:
+        settings = settings | {"verbose": verbose}
+    n_threads(settings.get("n_jobs"))  # not every method has threads in fit
+    return make_encoder(method, words, **settings)
 
 
 @vectors.command()
@@ -202,7 +274,7 @@ def fit(method, words, texts, output, overwrite, as_json, **options):
 @click.argument("word", nargs=-1, required=True)
 @params.option("-k", "Neighbours.", params.POSITIVE, 10)
 @params.reports
-def neighbours(model, word, k, as_json, quiet):
+def neighbours(model: str, word: tuple[str, ...], k: int, as_json: bool, quiet: bool) -> None:
     """Show the nearest words of each WORD.
 
     Among vectors of the same kind, input or output, neighbours are used in the same way; across the
@@ -216,11 +288,12 @@ def neighbours(model, word, k, as_json, quiet):
     if opened.output_vectors is None:
         ways = ways[:1]
     nearest: dict[str, dict] = {name: {} for name in word}
-    lines = []
+    lines: list[tuple[str, ...]] = []
     for name, (own, among) in product(nearest, ways):
-        way, neighbours = f"{own} -> {among}", opened.most_similar(name, k, table=own, among=among)
-        nearest[name][way] = neighbours
-        lines += [(name, way, near, f"{cosine:.3f}") for near, cosine in neighbours]
+        way = f"{own} -> {among}"
+        similar = opened.most_similar(name, k, table=own, among=among)
+        nearest[name][way] = similar
+        lines += [(name, way, neighbour, f"{cosine:.3f}") for neighbour, cosine in similar]
     show_lines({"model": model, "neighbours": nearest}, lines, as_json)
 
 
@@ -228,7 +301,7 @@ def neighbours(model, word, k, as_json, quiet):
 @params.model
 @click.argument("pairs", type=params.FILE)
 @params.reports
-def evaluate(model, pairs, as_json, quiet):
+def evaluate(model: str, pairs: str, as_json: bool, quiet: bool) -> None:
     """Compare cosines of word vectors with human scores.
 
     PAIRS has lines of WORD<TAB>WORD<TAB>SCORE. Example: pacsent vectors evaluate english pairs.tsv
@@ -236,7 +309,11 @@ def evaluate(model, pairs, as_json, quiet):
     from pacsent.words import formats
     from pacsent.words.word_similarity import score_correlation
 
-    result = score_correlation(formats.read(model, verbose=not quiet), pairs)
-    data = {"model": model, **dict(zip(("spearman", "n_pairs", "n_unknown"), result))}
-    text = "Spearman {:.3f} on {:,} pairs; {:,} others have a word without a vector"
-    show(data, text.format(*result), as_json)
+    words = formats.read(model, verbose=not quiet)
+    spearman, n_pairs, n_unknown = score_correlation(words, pairs)
+    data = {"model": model, "spearman": spearman, "n_pairs": n_pairs, "n_unknown": n_unknown}
+    text = (
+        f"Spearman {spearman:.3f} on {n_pairs:,} pairs; {n_unknown:,} others have a word without "
+        "a vector"
+    )
+    show(data, text, as_json)

@@ -531,7 +531,7 @@ class LabelCheck(LabelSession):
     ):
         texts = as_texts(texts)
         self.machine = list(labels)
-        self._how = {"error": error, "delta": delta}
+        self._how: dict[str, Any] = {"error": error, "delta": delta}
         if n_candidates > 1:  # journals that began without it do not name it
             self._how["n_candidates"] = n_candidates
 
