@@ -28,11 +28,15 @@ from pacsent.threads import n_threads, one_blas_thread
 
 CS = (0.1, 0.316, 1.0, 3.16, 10.0, 31.6, 100.0, 316.0, 1000.0)
 
-_BLOCK_ROWS = 512  # of one matrix product: block x columns stays in the cache
-_MEMORY = 8  # pairs that L-BFGS keeps
-_MAX_COLUMNS = 400  # problems side by side
-_MAX_SPARSE_COLUMNS = 32  # of a sparse design, which has more weights
-_MAX_BORROWED_ITERATIONS = 15  # after which the curvature of a neighbouring path is computed anew
+# Rows of one matrix product: a block times all columns stays in the cache.
+_BLOCK_ROWS = 512
+# Pairs that L-BFGS keeps.
+_MEMORY = 8
+# Problems that are solved side by side; fewer of a sparse design, which has more weights.
+_MAX_COLUMNS = 400
+_MAX_SPARSE_COLUMNS = 32
+# Iterations after which the curvature that a neighbouring path lent is computed anew.
+_MAX_BORROWED_ITERATIONS = 15
 
 # Relative raise of a Hessian's diagonal, and where a problem is begun again.
 _DAMPING = {np.dtype(np.float32): 1e-6, np.dtype(np.float64): 1e-13}
@@ -91,6 +95,7 @@ class _Design:
         order = np.argsort(y, kind="stable")
         y = y[order]
         self.pool, self.n_threads = threads
+
         self.n_rows, n_features = X.shape
         self.n_weights = n_features + 1
         self.n_columns = 1 if n_classes == 2 else n_classes
@@ -123,8 +128,8 @@ class _Design:
         for start in range(0, self.n_rows, n_block_rows):
             rows = slice(start, start + n_block_rows)
             Z = self.Z if self.is_sparse else self.Z[rows]
-            left_out = [np.flatnonzero(is_held_out[rows]) for is_held_out in held_out_sets]
-            self.blocks.append((Z, y[rows], left_out))
+            held_out_rows = [np.flatnonzero(is_held_out[rows]) for is_held_out in held_out_sets]
+            self.blocks.append((Z, y[rows], held_out_rows))
 
     def map(self, work: Callable, *items: Any) -> list:
         """The results of `work` on the items, by all threads."""
@@ -136,15 +141,14 @@ class _Design:
         problems_of_class = [np.flatnonzero(problems.column == k) for k in range(self.n_columns)]
         fold_numbers, starts = np.unique(problems.fold, return_index=True)
         ends = [*starts[1:], len(W)]
-        problems_of_fold = [
-            (fold, slice(start, end))
-            for fold, start, end in zip(fold_numbers, starts, ends)
-            if fold >= 0
-        ]
+        problems_of_fold = []
+        for fold, start, end in zip(fold_numbers, starts, ends):
+            if fold >= 0:
+                problems_of_fold.append((fold, slice(start, end)))
 
         negative = np.ascontiguousarray(-W.T, dtype=self.dtype)  # (n_weights, n_problems)
         G = np.zeros((len(W), self.n_weights), dtype=self.dtype)
-        for Z, y, left_out in self.blocks:
+        for Z, y, held_out_rows in self.blocks:
             # R is the sigmoid of the decision values, (n_block, n_problems), computed in place.
             R = Z @ negative
             np.minimum(R, _MAX_EXPONENT[self.dtype], out=R)
@@ -157,14 +161,14 @@ class _Design:
                 k = label - 1 if self.n_columns == 1 else label
                 if k < 0:
                     continue
-                positive = slice(*np.searchsorted(y, [label, label + 1]))
+                first, end = np.searchsorted(y, [label, label + 1])
                 if problems_of_class[k].size == len(W):
-                    R[positive] -= 1.0
+                    R[first:end] -= 1.0
                 else:
-                    R[positive, problems_of_class[k]] -= 1.0
+                    R[first:end, problems_of_class[k]] -= 1.0
 
             for fold, columns in problems_of_fold:
-                R[left_out[fold], columns] = 0.0
+                R[held_out_rows[fold], columns] = 0.0
             G += (Z.T @ R).T if self.is_sparse else R.T @ Z
 
         G *= problems.C[:, None].astype(self.dtype)
@@ -212,7 +216,7 @@ def _preconditioner(
     while damping < 1e9:  # a raised diagonal dominates in the end, unless H is not finite
         M[on_diagonal] = diagonal * (1.0 + damping)
 
-        # potri makes the inverse in half the operations of solving for the identity
+        # potri computes the inverse in half the operations of solving for the identity.
         factor, failed = linalg.lapack.dpotrf(M.T, lower=1, overwrite_a=0)
         if not failed:
             lower, failed = linalg.lapack.dpotri(factor, lower=1, overwrite_c=1)
@@ -250,10 +254,10 @@ def _solve(
 
         # Begun again where they stand, each with a strongly damped Hessian of its own.
         C = problems.C * fraction
-        own_preconditioners = {
-            row: _preconditioner(design.hessian(w), C[row], design.dtype, _STRONG_DAMPING)
-            for row, w in zip(failed, x[~converged])
-        }
+        own_preconditioners = {}
+        for row, w in zip(failed, x[~converged]):
+            H = design.hessian(w)
+            own_preconditioners[row] = _preconditioner(H, C[row], design.dtype, _STRONG_DAMPING)
         own_groups = np.arange(len(W))
         x_again, n_more, converged_again = minimise_part(
             failed, x[~converged], own_preconditioners, own_groups
@@ -277,20 +281,23 @@ def _solve(
             return design.gradient(part_problems.take(columns), w), None
 
         def precondition(columns: np.ndarray, G: np.ndarray) -> np.ndarray:
+            group_of_rows = groups[columns]
             out = np.empty_like(G)
-            for number in np.unique(groups[columns]):
-                members = np.flatnonzero(groups[columns] == number)
+            for number in np.unique(group_of_rows):
+                members = np.flatnonzero(group_of_rows == number)
                 out[members] = preconditioners[number](G[members])
             return out
 
         def is_solved(columns: np.ndarray, _: Any, G: np.ndarray, D: np.ndarray) -> np.ndarray:
-            # half the squared Newton decrement estimates how far an objective is above its minimum
-            return -0.5 * np.einsum("ij,ij->i", G, D) <= tol * scale[columns]
+            # Half the squared Newton decrement estimates the distance to the minimum.
+            distance = -0.5 * np.einsum("ij,ij->i", G, D)
+            return distance <= tol * scale[columns]
 
         minima = minimise(
             gradient, precondition, x, is_solved, max_iter=max_iterations + 1, memory=_MEMORY
         )
-        return minima.x, minima.n_iter.max(initial=1) - 1, minima.converged
+        n_iterations = minima.n_iter.max(initial=1) - 1
+        return minima.x, n_iterations, minima.converged
 
     n_parts = min(design.n_threads, len(W))
     if design.is_sparse:
@@ -300,7 +307,9 @@ def _solve(
 
     # Back to the order of the problems.
     order = np.argsort(np.concatenate(parts))
-    return np.concatenate(solved)[order], max(n_iterations), np.concatenate(converged)[order]
+    minima = np.concatenate(solved)[order]
+    is_converged = np.concatenate(converged)[order]
+    return minima, max(n_iterations), is_converged
 
 
 def _solve_path(
@@ -319,7 +328,8 @@ def _solve_path(
     K = design.n_columns
 
     def condition(hessians: Any, Cs: Any) -> list:
-        return design.map(lambda H, C: _preconditioner(H, C, design.dtype), hessians, Cs)
+        invert = partial(_preconditioner, dtype=design.dtype)
+        return design.map(invert, hessians, Cs)
 
     def solve(
         Cs: tuple[float, ...], W: np.ndarray, preconditioners: list
@@ -338,12 +348,15 @@ def _solve_path(
         W = start.weights.reshape(-1, design.n_weights).astype(design.dtype)
         preconditioners = start.preconditioners
         if not preconditioners:
-            preconditioners = condition(design.map(design.hessian, W), C_of_problems)
+            hessians = design.map(design.hessian, W)
+            preconditioners = condition(hessians, C_of_problems)
 
         W, n_iterations, converged = solve(Cs, W, preconditioners)
         if n_iterations > _MAX_BORROWED_ITERATIONS:
-            preconditioners = condition(design.map(design.hessian, W), C_of_problems)
-        return Path(Cs, W.reshape(len(Cs), K, -1), preconditioners), converged
+            hessians = design.map(design.hessian, W)
+            preconditioners = condition(hessians, C_of_problems)
+        weights_of_Cs = W.reshape(len(Cs), K, -1)
+        return Path(Cs, weights_of_Cs, preconditioners), converged
 
     # The best constant: no weights, and the log odds as the intercept.
     W = np.zeros((K, design.n_weights), dtype=design.dtype)
@@ -354,12 +367,14 @@ def _solve_path(
     preconditioners = []
     flags = []
     for C in Cs:
-        W, _, converged = solve((C,), W, condition(hessians, [C] * K))
+        preconditioners_of_C = condition(hessians, [C] * K)
+        W, _, converged = solve((C,), W, preconditioners_of_C)
         hessians = design.map(design.hessian, W)
         weights.append(W)
         flags.append(converged)
         preconditioners += condition(hessians, [C * fraction] * K)
-    return Path(Cs, np.stack(weights), preconditioners), np.concatenate(flags)
+    path = Path(Cs, np.stack(weights), preconditioners)
+    return path, np.concatenate(flags)
 
 
 def _warn(converged: np.ndarray, max_iterations: int) -> None:
@@ -416,7 +431,8 @@ def grid_search(
         path, _ = _solve_path(design, Cs, start, fraction, tol, max_iterations)
         assert path.preconditioners is not None
 
-        step = max(1, _MAX_COLUMNS // (n_sets * K))  # few classes: several C share the products
+        # With few classes several C share the matrix products.
+        step = max(1, _MAX_COLUMNS // (n_sets * K))
         for first in range(0, len(Cs), step):
             chosen = slice(first, min(first + step, len(Cs)))
             n = chosen.stop - first
@@ -429,18 +445,18 @@ def grid_search(
                 group=group,
                 fold=np.repeat(np.arange(n_sets), n * K),
             )
-            W = np.tile(path.weights[chosen].reshape(n * K, -1), (n_sets, 1))
+            start_of_fold = path.weights[chosen].reshape(n * K, -1)
+            W = np.tile(start_of_fold, (n_sets, 1))
             preconditioners = path.preconditioners[first * K : chosen.stop * K]
             W, _, solved = _solve(
                 design, problems, preconditioners, W, fraction, tol, max_iterations
             )
             converged[:, chosen] = solved.reshape(n_sets, n, K).all(axis=2)
 
-            # (n_sets, n_weights, n * K)
-            weights = np.moveaxis(W.reshape(n_sets, n * K, -1), 1, 2)
-            n_right[:, chosen] = design.map(
-                partial(_count_right, design, n), range(n_sets), weights
-            )
+            W_of_folds = W.reshape(n_sets, n * K, -1)
+            weights = np.moveaxis(W_of_folds, 1, 2)  # (n_sets, n_weights, n * K)
+            count_right = partial(_count_right, design, n)
+            n_right[:, chosen] = design.map(count_right, range(n_sets), weights)
     _warn(converged, max_iterations)
 
     sizes = np.array([np.bincount(row, minlength=n_folds) for row in folds])  # (n_repeats, n_folds)
@@ -455,8 +471,8 @@ def _count_right(design: _Design, n_Cs: int, fold: int, weights: np.ndarray) -> 
     `weights` are (n_weights, n_Cs * n_columns).
     """
     total = np.zeros(n_Cs)
-    for Z, labels, left_out in design.blocks:
-        rows = left_out[fold]
+    for Z, labels, held_out_rows in design.blocks:
+        rows = held_out_rows[fold]
         decision = Z[rows] @ np.ascontiguousarray(weights)
         decision = decision.reshape(-1, n_Cs, design.n_columns)
 
@@ -464,7 +480,8 @@ def _count_right(design: _Design, n_Cs: int, fold: int, weights: np.ndarray) -> 
             predicted = decision[:, :, 0] > 0
         else:
             predicted = decision.argmax(axis=2)
-        total += np.count_nonzero(predicted == labels[rows][:, None], axis=0)
+        is_right = predicted == labels[rows][:, None]  # (n_held_out, n_Cs)
+        total += np.count_nonzero(is_right, axis=0)
     return total
 
 
@@ -491,15 +508,18 @@ def fit(
         if start is None:
             start, _ = _solve_path(design, (C,), None, 1.0, 1e-6, max_iterations)
         else:
-            nearest = int(np.argmin(np.abs(np.log(np.array(start.Cs) / C))))
+            ratios = np.array(start.Cs) / C
+            nearest = int(np.argmin(np.abs(np.log(ratios))))
             start = Path((C,), start.weights[nearest : nearest + 1])
 
-        # with the Hessian near the solution the last digits come in a few steps
+        # With the Hessian near the solution the last digits take a few steps.
         path, converged = _solve_path(design, (C,), start, 1.0, tol, max_iterations)
     _warn(converged, max_iterations)
 
     weights = path.weights[0]
-    return weights[:, :-1].copy(), weights[:, -1].copy()
+    coef = weights[:, :-1].copy()
+    intercept = weights[:, -1].copy()
+    return coef, intercept
 
 
 def predict(X: Any, coef: np.ndarray, intercept: np.ndarray) -> np.ndarray:

@@ -98,8 +98,10 @@ SETTINGS = {
         posterior="auto",
     ),
 }
-BURST = 0.4  # drift: chance that a word repeats one of the last few of its document
-REACH = 8  # how many those are
+# In the setting "drift": probability that a word repeats one of the last words of its document,
+# and how many these are.
+BURST = 0.4
+REACH = 8
 
 
 @dataclass(frozen=True)
@@ -137,8 +139,11 @@ class Coverage:
         )
 
     def to_dict(self) -> dict:
-        numbers = {**asdict(self), "rate": self.rate, "holds": self.rate <= self.delta}
-        return {name: value for name, value in numbers.items() if name != "replicates"}
+        numbers = asdict(self)
+        del numbers["replicates"]
+        numbers["rate"] = self.rate
+        numbers["holds"] = self.rate <= self.delta
+        return numbers
 
 
 class Language:
@@ -160,11 +165,12 @@ class Language:
         n_copies = max(1, 1000 // len(self.gamma))
         source, _ = self.counts(rng, np.tile(self.gamma, (n_copies, 1)), 60)
         word_counts = source.sum(axis=0) + 1
-        vocabulary = Vocabulary([f"w{i}" for i in range(setting.n_words)], word_counts)
+        names = [f"w{i}" for i in range(setting.n_words)]
+        vocabulary = Vocabulary(names, word_counts)
 
         if setting.memorise:
-            shape = (setting.n_words, setting.n_dims)
-            I_hat = rng.standard_normal(shape) * (6.0 / np.sqrt(setting.n_dims))
+            deviation = 6.0 / np.sqrt(setting.n_dims)
+            I_hat = rng.standard_normal((setting.n_words, setting.n_dims)) * deviation
             O_hat = I_hat
         else:
             I_hat, O_hat = _factorise(source, word_counts, setting)
@@ -178,7 +184,8 @@ class Language:
     def sample(self, n_copies: int = 10) -> tuple[AverageVectorizer, Encoded]:
         """PB-L2 with the word vectors, and documents to certify it on: for examples."""
         rows = np.tile(np.arange(len(self.gamma)), n_copies)
-        return AverageVectorizer(self.words), self.draw(np.random.default_rng(0), rows)[0]
+        documents, _ = self.draw(np.random.default_rng(0), rows)
+        return AverageVectorizer(self.words), documents
 
     def counts(
         self, rng: np.random.Generator, gamma: np.ndarray, n_tokens: int | np.ndarray
@@ -186,8 +193,9 @@ class Language:
         """Draw documents: how often each word occurs, and the phi behind each."""
         phi = rng.standard_gamma(np.maximum(gamma, 1e-3))
         phi /= phi.sum(axis=1, keepdims=True)
-        # multinomial wants sums of at most one
-        return rng.multinomial(n_tokens, phi * (1 - 1e-12)), phi
+        # The probabilities of `multinomial` must not sum to more than one by rounding.
+        counts = rng.multinomial(n_tokens, phi * (1 - 1e-12))
+        return counts, phi
 
     def draw(
         self, rng: np.random.Generator, rows: np.ndarray | None = None
@@ -198,12 +206,15 @@ class Language:
         n_tokens = rng.integers(max(2, mean // 2), mean + mean // 2 + 1, len(gamma))
         counts, phi = self.counts(rng, gamma, n_tokens)  # both (n_documents, n_words)
 
+        # Document and word of every token, (n_tokens,).
         document_of_count, word_of_count = np.indices(counts.shape)
-        document = np.repeat(document_of_count.ravel(), counts.ravel())
-        word = np.repeat(word_of_count.ravel(), counts.ravel())
+        times = counts.ravel()
+        document = np.repeat(document_of_count.ravel(), times)
+        word = np.repeat(word_of_count.ravel(), times)
 
-        # the words of each document in random order
-        order = np.argsort(document + rng.random(document.size), kind="stable")
+        # The words of each document come in random order.
+        random_keys = document + rng.random(document.size)
+        order = np.argsort(random_keys, kind="stable")
         return Encoded.from_lengths(word[order], n_tokens), phi
 
     def draw_drifting(self, rng: np.random.Generator, n_documents: int) -> Encoded:
@@ -214,25 +225,28 @@ class Language:
         rows = np.arange(n_documents)
 
         # Distributions of words at the start and at the end of each document.
-        ends = []
+        distributions = []
         for _ in range(2):
-            drawn = rng.integers(0, len(self.gamma), n_documents)
-            _, phi = self.counts(rng, self.gamma[drawn], 1)
-            ends.append(phi)
-        cumulated = np.cumsum(np.stack(ends), axis=2)  # (2, n_documents, n_words)
+            topics = rng.integers(0, len(self.gamma), n_documents)
+            _, phi = self.counts(rng, self.gamma[topics], 1)
+            distributions.append(phi)
+        cumulative = np.cumsum(np.stack(distributions), axis=2)  # (2, n_documents, n_words)
 
         words = np.zeros((n_documents, longest), dtype=np.int64)
         for t in range(longest):
             # The later the word, the more probably it comes from the distribution of the end.
-            is_late = rng.random(n_documents) < t / np.maximum(n_tokens - 1, 1)
-            is_below = cumulated[is_late.astype(int), rows] < rng.random((n_documents, 1))
+            position = t / np.maximum(n_tokens - 1, 1)
+            is_late = rng.random(n_documents) < position
+            cumulative_at_t = cumulative[is_late.astype(int), rows]  # (n_documents, n_words)
+            is_below = cumulative_at_t < rng.random((n_documents, 1))
             words[:, t] = np.minimum(is_below.sum(axis=1), self.setting.n_words - 1)
             if t == 0:
                 continue
 
-            repeats = rng.random(n_documents) < BURST
-            repeated_place = t - 1 - rng.integers(0, min(t, REACH), n_documents)
-            words[:, t] = np.where(repeats, words[rows, repeated_place], words[:, t])
+            is_repeated = rng.random(n_documents) < BURST
+            distance_back = 1 + rng.integers(0, min(t, REACH), n_documents)
+            earlier_words = words[rows, t - distance_back]
+            words[:, t] = np.where(is_repeated, earlier_words, words[:, t])
 
         is_in_document = np.arange(longest) < n_tokens[:, None]
         return Encoded.from_lengths(words[is_in_document], n_tokens)
@@ -246,13 +260,18 @@ def _factorise(
     `source` are counts of words in the documents of the source corpus, (n_documents, n_words).
     """
     # Pairs of different tokens of a document; half a count more, so that no logarithm is infinite.
-    together = (source.T @ source - np.diag(source.sum(axis=0))).astype(float) + 0.5
+    n_same = np.diag(source.sum(axis=0))
+    n_together = (source.T @ source - n_same).astype(float) + 0.5  # (n_words, n_words)
+    p_together = n_together / n_together.sum()
     p = word_counts / word_counts.sum()
-    pmi = np.log(together / together.sum() / np.outer(p, p))
+    pmi = np.log(p_together / np.outer(p, p))
 
+    n_dims = setting.n_dims
     U, S, Vt = np.linalg.svd(pmi - np.log(setting.n_negatives))
-    root = np.sqrt(S[: setting.n_dims])
-    return U[:, : setting.n_dims] * root, Vt[: setting.n_dims].T * root
+    root = np.sqrt(S[:n_dims])
+    I_hat = U[:, :n_dims] * root
+    O_hat = Vt[:n_dims].T * root
+    return I_hat, O_hat
 
 
 def simulate(
@@ -270,15 +289,27 @@ def simulate(
     Parameters
     ----------
     kind : {"continuation", "A", "B", "C", "D"}
+        Kind of the certificate, as in `certify_encoder`.
     setting : {"topics", "memorising", "drift"}
         Word vectors that know which words go together, 60 documents of about 40 words; or random
         vectors, which can only memorise, and documents of about 16 words; or documents whose words
         come in bursts and whose topic drifts (continuation and A only, and A must fail there: its
         truth is taken from the words that follow).
+    n_replicates : int, default=1000
+        Number of certificates, each of documents that are drawn anew.
+    delta : float, default=0.05
+        Probability with which a certificate may fail.
     random_state : int, RandomState, Generator or None, default=None
         Draws the documents of all replicates.
+    verbose : bool, default=False
+        Show progress on stderr.
     **options
         Options of the kind, as its function takes them.
+
+    Returns
+    -------
+    Coverage
+        Number of violations, the interval of their rate, and mean bounds and risks.
 
     Examples
     --------
@@ -294,22 +325,23 @@ def simulate(
     if setting == "drift" and kind not in ("continuation", "A"):
         raise ValueError(f"kind must be 'continuation' or 'A' in drift. Got {kind!r} instead.")
 
-    random_state = as_seed(random_state)
-    population = _make_population(kind, setting, random_state)
+    seed = as_seed(random_state)
+    population = _make_population(kind, setting, seed)
     trial = Trial(delta, options)
 
     # Of each replicate: bound, true risk, the paper's bound and its true risk.
-    rows = np.empty((n_replicates, 4))
-    with bar(f"{kind}, {setting}", total=n_replicates, unit="replicates", enabled=verbose) as shown:
+    values = np.empty((n_replicates, 4))
+    title = f"{kind}, {setting}"
+    with bar(title, total=n_replicates, unit="replicates", enabled=verbose) as progress:
         for replicate in range(n_replicates):
-            rng = np.random.default_rng([random_state, replicate])
+            rng = np.random.default_rng([seed, replicate])
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                rows[replicate] = population.replicate(rng, trial)
-            shown.advance()
-    claimed, true, paper_claimed, paper_true = rows.T
+                values[replicate] = population.replicate(rng, trial)
+            progress.advance()
 
-    n_violations = int((claimed < true).sum())
+    bound, risk, paper_bound, paper_risk = values.T  # each (n_replicates,)
+    n_violations = int((bound < risk).sum())
     low, high = two_sided_limits(n_violations, n_replicates, 0.05)
     return Coverage(
         kind=kind,
@@ -319,13 +351,13 @@ def simulate(
         low=low,
         high=high,
         delta=delta,
-        mean_bound=float(claimed.mean()),
-        mean_risk=float(true.mean()),
-        mean_gap=float((claimed - true).mean()),
-        paper_violations=int((paper_claimed < paper_true).sum()),
-        paper_mean_bound=float(paper_claimed.mean()),
-        paper_mean_risk=float(paper_true.mean()),
-        replicates=rows[:, :2],
+        mean_bound=float(bound.mean()),
+        mean_risk=float(risk.mean()),
+        mean_gap=float((bound - risk).mean()),
+        paper_violations=int((paper_bound < paper_risk).sum()),
+        paper_mean_bound=float(paper_bound.mean()),
+        paper_mean_risk=float(paper_risk.mean()),
+        replicates=values[:, :2],
     )
 
 
@@ -359,11 +391,13 @@ class Trial:
         **options: Any,
     ) -> tuple[Any, Any]:
         """The certificate of the documents, and what was measured with it."""
-        kind_of_options, module = MEASURED[kind]
-        defaults = {"delta": self.delta, "random_state": int(rng.integers(2**31))}
-        all_options = {**defaults, **options, **self.options}
+        options_class, module = MEASURED[kind]
+        seed = int(rng.integers(2**31))
+        # Those of the caller come last and replace the others.
+        values = {"delta": self.delta, "random_state": seed, **options, **self.options}
         encoder = AverageVectorizer(words, n_jobs=1)
-        return module.measure(prepare(encoder, documents, kind_of_options(**all_options)))
+        sample = prepare(encoder, documents, options_class(**values))
+        return module.measure(sample)
 
 
 def _risks(gibbs: GibbsPosterior, words: WordVectors, counts: sparse.csr_matrix) -> np.ndarray:
@@ -389,7 +423,9 @@ class _Redrawn:
     def replicate(self, rng: np.random.Generator, trial: Trial) -> _Replicate:
         words = self.language.words
         encoded, phi = self.language.draw(rng)
-        posterior = self.language.setting.posterior if self.kind != "C" else "auto"
+        posterior = "auto"
+        if self.kind != "C":
+            posterior = self.language.setting.posterior
         certificate, gibbs = trial(rng, words, encoded, self.kind, posterior=posterior)
 
         target = phi[gibbs.parts.rows]  # (n_certified, n_words)
@@ -399,8 +435,8 @@ class _Redrawn:
         else:
             losses = _squared_losses(gibbs, words, target)
 
-        claimed, true = _paper_claim(words, encoded, phi, trial.delta)
-        return certificate.error_upper, weight @ losses, claimed, true
+        paper_bound, paper_risk = _paper_bound_and_risk(words, encoded, phi, trial.delta)
+        return certificate.error_upper, weight @ losses, paper_bound, paper_risk
 
 
 def _squared_losses(gibbs: GibbsPosterior, words: WordVectors, target: np.ndarray) -> np.ndarray:
@@ -409,15 +445,16 @@ def _squared_losses(gibbs: GibbsPosterior, words: WordVectors, target: np.ndarra
     E |A_w - h|^2 / 2 = (E |A_w|^2 - 2 E A_w . mu + |mu|^2 + n_dims var) / 2
     """
     A_hat = words.input_vectors.astype(float)
-    squares = (
-        target @ (A_hat**2).sum(axis=1)
-        - 2 * ((target @ A_hat) * gibbs.means).sum(axis=1)
-        + (gibbs.means**2).sum(axis=1)
-    )
-    return 0.5 * (squares + A_hat.shape[1] * gibbs.variances)
+    n_dims = A_hat.shape[1]
+    mean_vectors = target @ A_hat  # (n_documents, n_dims)
+
+    mean_squares = target @ (A_hat**2).sum(axis=1)
+    products = (mean_vectors * gibbs.means).sum(axis=1)
+    squares = mean_squares - 2 * products + (gibbs.means**2).sum(axis=1)
+    return 0.5 * (squares + n_dims * gibbs.variances)
 
 
-def _paper_claim(
+def _paper_bound_and_risk(
     words: WordVectors, encoded: Encoded, phi: np.ndarray, delta: float
 ) -> tuple[float, float]:
     """The printed bound, and the true risk it is about.
@@ -433,13 +470,15 @@ def _paper_claim(
     p_noise = words.vocabulary.noise_probabilities()
     bias = np.log(words.training["n_negatives"])
     A_hat = words.input_vectors
-    measured = gibbs_risk(mu, var, counts, A_hat, p_noise, bias=bias)
+    empirical = gibbs_risk(mu, var, counts, A_hat, p_noise, bias=bias)
     true = gibbs_risk(mu, var, sparse.csr_matrix(phi), A_hat, p_noise, bias=bias)
 
     n = int(n_tokens.sum())
     weight = n_tokens / n
-    bound = bounds.maurer(float(weight @ measured.positive), 0.0, n, delta, constant="xi")
-    return 0.5 * (bound + weight @ measured.noise), weight @ true.risk
+    positive_risk = float(weight @ empirical.positive)
+    positive_bound = bounds.maurer(positive_risk, 0.0, n, delta, constant="xi")
+    bound = 0.5 * (positive_bound + weight @ empirical.noise)
+    return bound, weight @ true.risk
 
 
 class _Continuing:
@@ -449,12 +488,13 @@ class _Continuing:
         rng = np.random.default_rng([seed, 13])
         self.language = language
         self.n_drawn = n_drawn
-        self.encoded = self.drawn(rng, size)
+        self.encoded = self.draw_population(rng, size)
 
-    def drawn(self, rng: np.random.Generator, size: int) -> Encoded:
+    def draw_population(self, rng: np.random.Generator, size: int) -> Encoded:
         """A population of this size."""
         rows = rng.integers(0, len(self.language.gamma), size)
-        return self.language.draw(rng, rows)[0]
+        documents, _ = self.language.draw(rng, rows)
+        return documents
 
     def replicate(self, rng: np.random.Generator, trial: Trial) -> _Replicate:
         rows = rng.integers(0, self.encoded.n_sentences, self.n_drawn)
@@ -482,7 +522,8 @@ class _Heuristics(_Continuing):
 
     def __init__(self, language: Language, seed: int, size: int = 1000, n_drawn: int = 300):
         super().__init__(language, seed, size, n_drawn)
-        self.reference = self.drawn(np.random.default_rng([seed, 17]), 200)
+        reference_rng = np.random.default_rng([seed, 17])
+        self.reference = self.draw_population(reference_rng, 200)
         self.risks: np.ndarray | None = None  # (n_hypotheses,): of the whole population
 
     def replicate(self, rng: np.random.Generator, trial: Trial) -> _Replicate:
@@ -503,20 +544,21 @@ class _Drifting(_Continuing):
         self.kind = kind
         super().__init__(language, seed)
 
-    def drawn(self, rng: np.random.Generator, size: int) -> Encoded:
+    def draw_population(self, rng: np.random.Generator, size: int) -> Encoded:
         return self.language.draw_drifting(rng, size)
 
     def replicate(self, rng: np.random.Generator, trial: Trial) -> _Replicate:
         if self.kind == "continuation":
             return super().replicate(rng, trial)
 
-        # a document that is drawn twice counts once in a certificate
-        rows = np.unique(rng.integers(0, self.encoded.n_sentences, self.n_drawn))
+        # A document that is drawn twice counts once in a certificate.
+        drawn_rows = rng.integers(0, self.encoded.n_sentences, self.n_drawn)
+        rows = np.unique(drawn_rows)
         head, tail = cut(self.encoded.take(rows))
         words = self.language.words
         certificate, gibbs = trial(rng, words, head, "A")
 
-        # the very posteriors that were certified, on the words that follow
+        # The very posteriors that were certified, on the words that follow.
         following = words.vocabulary.count(tail.take(gibbs.parts.rows))
         risks = _risks(gibbs, words, following)
         weight = gibbs.parts.n_sample / gibbs.parts.n_sample.sum()
@@ -540,14 +582,15 @@ class _Population:
 
         posterior: Any = "prior"
         if self.language.setting.posterior == "vectorizer":
-            posterior = self.learned(sample)
+            posterior = self.learn_posterior(sample)
         certificate, gibbs = trial(rng, words, sample, "B", posterior=posterior)
 
-        true = self.true_risk(rng, gibbs)
-        claimed, paper_true = _paper_claim(words, sample, self.phi[rows], trial.delta)
-        return certificate.error_upper, true, claimed, paper_true
+        risk = self.true_risk(rng, gibbs)
+        phi = self.phi[rows]
+        paper_bound, paper_risk = _paper_bound_and_risk(words, sample, phi, trial.delta)
+        return certificate.error_upper, risk, paper_bound, paper_risk
 
-    def learned(self, sample: Encoded) -> tuple[np.ndarray, np.ndarray]:
+    def learn_posterior(self, sample: Encoded) -> tuple[np.ndarray, np.ndarray]:
         """Word posteriors that depend on the sample: a word leans to the documents it is in."""
         words = self.language.words
         _, B_hat = words.roles()
@@ -558,14 +601,17 @@ class _Population:
 
         # From each word's vector to the mean vector of the documents it occurs in.
         document_means = counts @ B_hat / n_tokens[:, None]
-        word_means = (counts.T @ document_means) / np.maximum(n_occurrences, 1)[:, None]
-        leaning = word_means - B_hat
-        length = np.linalg.norm(leaning, axis=1, keepdims=True)
+        safe_occurrences = np.maximum(n_occurrences, 1)
+        word_means = (counts.T @ document_means) / safe_occurrences[:, None]
+        direction = word_means - B_hat
+        length = np.linalg.norm(direction, axis=1, keepdims=True)
+        length = np.maximum(length, 1e-12)
 
         # Every word moves by 0.3 prior standard deviations, which costs 0.045 nats.
         var_P = source_variances(words.vocabulary, 0.01)
-        step = 0.3 * np.sqrt(var_P)[:, None] * leaning / np.maximum(length, 1e-12)
-        return np.where(n_occurrences[:, None] > 0, B_hat + step, B_hat), var_P
+        step = 0.3 * np.sqrt(var_P)[:, None] * direction / length
+        means = np.where(n_occurrences[:, None] > 0, B_hat + step, B_hat)
+        return means, var_P
 
     def true_risk(self, rng: np.random.Generator, gibbs: GibbsPosterior) -> float:
         """Mean over the whole population, each document halved at random (twice)."""
