@@ -483,6 +483,19 @@ def test_a_certificate_of_a_batch_states_its_size():
     assert "on this batch of 400 texts" in certificate.summary()
 
 
+def test_the_certificate_of_a_batch_assumes_a_random_sample_and_no_distribution():
+    labels = ["a", "b"] * 50
+    predictions = ["a", "b"] * 45 + ["b"] * 10
+
+    of_batch = certify_predictions(labels, predictions, unlabelled=1000)
+    of_new_texts = certify_predictions(labels, predictions)
+
+    assert "Valid if the labelled texts were drawn from the batch at random" in str(of_batch)
+    assert "distribution" not in of_batch.assumption
+    assert "independently from one distribution" in of_new_texts.assumption
+    assert read_certificate(of_batch.to_json()) == of_batch
+
+
 def test_the_size_of_a_batch_may_be_a_numpy_integer():
     ones = [1] * 9
 

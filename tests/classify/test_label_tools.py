@@ -36,54 +36,97 @@ def model():
     return TextClassifier(None).fit(TEXTS[:48], LABELS[:48])
 
 
-def test_the_least_sure_texts_come_first_and_near_duplicates_once(model):
+def test_the_least_sure_text_comes_first(model):
     texts = ["lovely lovely sunrise", "boring teapot", "lovely boring rainbow", "lovely seaside"]
     margins = np.ptp(model.predict_proba(texts), axis=1)
+
     assert next_to_label(model, texts, 1).tolist() == [int(np.argmin(margins))]
-    same = [f"neither this nor that, said nobody{'!' * i}" for i in range(10)]
-    texts = [*same, *TEXTS[48:]]
-    chosen = next_to_label(model, texts, 6)
-    assert sum(row < 10 for row in chosen) == 1 and len(set(chosen.tolist())) == 6
-    assert all(row >= 10 for row in next_to_label(model, texts, 6, labelled=same[:1]))
 
 
-def test_all_texts_where_there_are_few(model):
+SAME = [f"neither this nor that, said nobody{'!' * i}" for i in range(10)]
+
+
+def test_one_of_several_near_duplicates_is_chosen(model):
+    chosen = next_to_label(model, [*SAME, *TEXTS[48:]], 6)
+
+    assert sum(row < 10 for row in chosen) == 1
+    assert len(set(chosen.tolist())) == 6
+
+
+def test_near_duplicates_of_labelled_texts_are_not_chosen(model):
+    chosen = next_to_label(model, [*SAME, *TEXTS[48:]], 6, labelled=SAME[:1])
+
+    assert min(chosen) >= 10
+
+
+def test_all_texts_are_chosen_if_there_are_few(model):
     assert sorted(next_to_label(model, TEXTS[:3], 9).tolist()) == [0, 1, 2]
+
+
+def test_nothing_is_chosen_of_no_text(model):
     assert next_to_label(model, [], 9).size == 0
-    assert len(set(next_to_label(model, ["a b c"] * 8, 5).tolist())) == 5  # all of one cluster
+
+
+def test_texts_of_one_cluster_are_chosen_if_there_are_no_others(model):
+    chosen = next_to_label(model, ["a b c"] * 8, 5)
+
+    assert len(set(chosen.tolist())) == 5
 
 
 @pytest.mark.parametrize("start", [None, TextClassifier(None)])
-def test_without_labels_every_cluster_has_one(start):
-    topics = [" ".join(NOUNS[3 * t : 3 * t + 3]) for t in range(4)]
+@pytest.mark.parametrize("seed", range(3))
+def test_without_labels_every_cluster_has_one(start, seed):
+    topics = [" ".join(NOUNS[3 * topic : 3 * topic + 3]) for topic in range(4)]
     texts = [f"{topic} {n}" for topic in topics for n in range(15)]
-    for seed in range(3):
-        chosen = next_to_label(start, texts, 4, random_state=seed)
-        assert len({row // 15 for row in chosen.tolist()}) >= 3
+
+    chosen = next_to_label(start, texts, 4, random_state=seed)
+
+    chosen_topics = {row // 15 for row in chosen.tolist()}
+    assert len(chosen_topics) >= 3
+
+
+OTHER_LABEL = {"up": "down", "down": "up"}
 
 
 def test_flipped_labels_are_the_most_suspicious():
+    flipped_rows = [3, 20, 41, 66]
     labels = list(LABELS)
-    flipped = [3, 20, 41, 66]
-    for row in flipped:
-        labels[row] = {"up": "down", "down": "up"}[labels[row]]
-    found = suspicious_labels(TEXTS, labels, model=TextClassifier(None))
-    assert {one.row for one in found[:4]} == set(flipped)
-    assert [one.score for one in found] == sorted((one.score for one in found), reverse=True)
-    assert found[0].suggested == LABELS[found[0].row] and "probability" in found[0].reason
+    for row in flipped_rows:
+        labels[row] = OTHER_LABEL[labels[row]]
+
+    suspicious = suspicious_labels(TEXTS, labels, model=TextClassifier(None))
+
+    scores = [suspicion.score for suspicion in suspicious]
+    first = suspicious[0]
+    assert {suspicion.row for suspicion in suspicious[:4]} == set(flipped_rows)
+    assert scores == sorted(scores, reverse=True)
+    assert first.suggested == LABELS[first.row]
+    assert "probability" in first.reason
 
 
 def test_a_rare_class_is_suggested_for_no_other_text():
-    texts, labels = [*TEXTS, "odd oakbow", "odder foxpot"], [*LABELS, "rare", "rare"]
+    texts = [*TEXTS, "odd oakbow", "odder foxpot"]
+    labels = [*LABELS, "rare", "rare"]
+
     suspicious = suspicious_labels(texts, labels, model=TextClassifier(None))
-    assert len(suspicious) < 10 and "rare" not in {label.suggested for label in suspicious}
+
+    assert len(suspicious) < 10
+    assert "rare" not in {suspicion.suggested for suspicion in suspicious}
 
 
 def test_a_near_duplicate_with_another_label_is_named():
-    texts, labels = [*TEXTS, TEXTS[0] + "!"], [*LABELS, "down"]
-    found = {one.row: one for one in suspicious_labels(texts, labels, model=TextClassifier(None))}
-    assert "near-duplicate" in found[len(TEXTS)].reason
-    assert found[len(TEXTS)].suggested == "up"
+    texts = [*TEXTS, TEXTS[0] + "!"]
+    labels = [*LABELS, "down"]
+
+    suspicious = suspicious_labels(texts, labels, model=TextClassifier(None))
+
+    by_row = {suspicion.row: suspicion for suspicion in suspicious}
+    suspicion = by_row[len(TEXTS)]
+    assert "near-duplicate" in suspicion.reason
+    assert suspicion.suggested == "up"
+
+
+def test_suspicious_labels_need_two_distinct_texts_per_class():
     with pytest.raises(ValueError, match="at least two"):
         suspicious_labels(["a b"] * 4, ["x", "x", "y", "y"], model=TextClassifier(None))
 
@@ -92,19 +135,23 @@ class FittedOnEachFold(TextClassifier):
     """A classifier that is not known to be one: it is fitted anew on each four of five folds."""
 
 
-def own_words(n, n_classes=2):
+def draw_own_words(n, n_classes=2):
     """Texts that share no word, with labels that follow from nothing: they can be learnt by heart.
 
     Every text is there twice, almost.
     """
-    texts = [" ".join(f"word{i}x{k}" for k in range(8)) for i in range(n)]
+    texts = []
+    for i in range(n):
+        words = [f"word{i}x{k}" for k in range(8)]
+        texts.append(" ".join(words))
     labels = np.random.default_rng(0).integers(n_classes, size=n)
-    return [*texts, *(f"{text} too" for text in texts)], np.tile(labels, 2)
+    copies = [f"{text} too" for text in texts]
+    return texts + copies, np.tile(labels, 2)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_no_label_is_predicted_by_its_own_text_or_a_near_duplicate(n_classes):
-    texts, labels = own_words(150, n_classes)
+    texts, labels = draw_own_words(150, n_classes)
     model = TextClassifier(None, characters=None)
     assert model.fit(texts, labels).score(texts, labels) > 0.95
 
@@ -154,27 +201,57 @@ def test_audit_and_learning_curve_share_predictions():
     assert curve.n_tested[-1] == len(TEXTS)
 
 
-def curve_of(a, b, c, n=400):
-    """A curve whose errors are known."""
-    return LearningCurve(n, *np.ones((3, 1)), np.array([[c + a * n**-b, b, c]]))
+def make_curve(a, b, c, n=400):
+    """A learning curve of n labels whose errors c + a n^-b are known."""
+    draws = np.array([[c + a * n**-b, b, c]])
+    return LearningCurve(n, *np.ones((3, 1)), draws)
 
 
-def test_answers_of_a_known_curve():
-    curve = curve_of(2.0, 0.5, 0.02)
-    assert curve.error_at(1600)[1] == pytest.approx(0.02 + 2 / 40)
-    assert curve.labels_for(0.07)[1] == pytest.approx(1600, abs=1)
-    assert curve.labels_for(0.02)[1] == np.inf
-    assert curve.summary(0.07) == (
-        "An error rate of 7.0% needs about 1,200 more labels (1,200 to 1,200)."
-    )
-    assert "enough" in curve.summary(0.5) and "labels at hand, hold out" in str(curve)
-    levels = f"levels off at about {0.02 + 2 / np.sqrt(20 * 400):.1%}"
-    assert levels in curve.summary(0.01)  # no number of labels reaches it
-    assert levels in curve.summary(0.03)  # 40,000 labels would, by a curve from 400
-    share, bound = curve.best_calibration_size()
-    assert 0.1 < share < 0.5 and bound > curve.error_at(400)[1]
-    assert curve.calibration_cost(300)[1] == pytest.approx(2 / 10 - 2 / 20)
-    assert curve.describe_calibration_cost(300) == (
+@pytest.fixture
+def known_curve():
+    """The error is 0.02 + 2 / sqrt(n)."""
+    return make_curve(2.0, 0.5, 0.02)
+
+
+def test_the_error_of_a_known_curve(known_curve):
+    _, middle, _ = known_curve.error_at(1600)
+
+    assert middle == pytest.approx(0.02 + 2 / 40)
+
+
+def test_the_labels_for_an_error_of_a_known_curve(known_curve):
+    assert known_curve.labels_for(0.07)[1] == pytest.approx(1600, abs=1)
+    assert known_curve.labels_for(0.02)[1] == np.inf
+
+
+def test_the_summary_of_a_known_curve(known_curve):
+    sentence = "An error rate of 7.0% needs about 1,200 more labels (1,200 to 1,200)."
+
+    assert known_curve.summary(0.07) == sentence
+    assert "enough" in known_curve.summary(0.5)
+    assert "labels at hand, hold out" in str(known_curve)
+
+
+@pytest.mark.parametrize("error", [0.01, 0.03])
+def test_a_curve_levels_off_at_twenty_times_its_labels(known_curve, error):
+    """No number of labels reaches 0.01; 40,000 would reach 0.03, by a curve from 400."""
+    level = 0.02 + 2 / np.sqrt(20 * 400)
+
+    assert f"levels off at about {level:.1%}" in known_curve.summary(error)
+
+
+def test_the_best_calibration_size_of_a_known_curve(known_curve):
+    fraction, bound = known_curve.best_calibration_size()
+
+    assert 0.1 < fraction < 0.5
+    assert bound > known_curve.error_at(400)[1]
+
+
+def test_the_cost_of_calibration_of_a_known_curve(known_curve):
+    _, middle, _ = known_curve.calibration_cost(300)
+
+    assert middle == pytest.approx(2 / 10 - 2 / 20)
+    assert known_curve.describe_calibration_cost(300) == (
         "Holding out 300 of 400 labels costs about 10.0 points of accuracy (10.0 to 10.0), by the "
         "errors of fits on 1 and 1 labels."
     )
@@ -188,114 +265,249 @@ class PowerLaw(BaseEstimator):
 
     def fit(self, texts, labels, groups=None):
         n = len(texts)
-        wrong = np.arange(n) < 0.2 * n * (n / 400) ** -self.b
-        proba = np.where(wrong[:, None], [0.1, 0.9], [0.9, 0.1])
-        self.selection_, self.out_of_fold_ = {"n_texts": n}, (np.log(proba), np.zeros(n, int))
+        error = 0.2 * (n / 400) ** -self.b
+        is_wrong = np.arange(n) < n * error
+        proba = np.where(is_wrong[:, None], [0.1, 0.9], [0.9, 0.1])
+        self.selection_ = {"n_texts": n}
+        self.out_of_fold_ = np.log(proba), np.zeros(n, int)
         return self
 
 
-def test_the_cost_of_holding_out_follows_from_out_of_fold_errors():
-    medians = []
-    for b in (0.0, 0.5, 0.9):
-        part = PowerLaw(b).fit(["text"] * 2_000, None)
-        curve = fit_holdout_curve(part, ["text"] * 4_000, [0] * 4_000)
-        assert curve.sizes.tolist() == [2_000, 4_000]
-        low, middle, high = curve.calibration_cost(2_000)
-        true_cost = 0.2 * (5**-b - 10**-b)
-        assert low <= true_cost + 0.004 and high >= true_cost
-        medians.append(middle)
-    assert medians[0] < 0.015 and medians[1] > 2 * medians[0]
+def fit_power_law_curve(b):
+    part = PowerLaw(b).fit(["text"] * 2_000, None)
+    return fit_holdout_curve(part, ["text"] * 4_000, [0] * 4_000)
+
+
+@pytest.mark.parametrize("b", [0.0, 0.5, 0.9])
+def test_the_cost_of_holding_out_follows_from_out_of_fold_errors(b):
+    curve = fit_power_law_curve(b)
+
+    low, _, high = curve.calibration_cost(2_000)
+
+    true_cost = 0.2 * (5**-b - 10**-b)
+    assert curve.sizes.tolist() == [2_000, 4_000]
+    assert low <= true_cost + 0.004
+    assert high >= true_cost
+
+
+def test_holding_out_costs_more_if_errors_decrease():
+    _, without_decrease, _ = fit_power_law_curve(0.0).calibration_cost(2_000)
+    _, with_decrease, _ = fit_power_law_curve(0.5).calibration_cost(2_000)
+
+    assert without_decrease < 0.015
+    assert with_decrease > 2 * without_decrease
 
 
 def test_the_posterior_finds_the_curve_that_errors_come_from(rng):
     sizes = np.array([25.0, 50.0, 100.0, 200.0])
-    inside = 0
+    n_tested = np.full(4, 250)
+    n_inside = 0
+
     for _ in range(20):
-        tested = np.full(4, 250)
-        wrong = rng.binomial(tested, 0.05 + 1.0 * sizes**-0.5)
-        draws = _curve_posterior(sizes, tested, wrong, 250, rng)
-        curve = LearningCurve(250, sizes, tested, wrong, draws)
+        n_errors = rng.binomial(n_tested, 0.05 + 1.0 * sizes**-0.5)
+        draws = _curve_posterior(sizes, n_tested, n_errors, 250, rng)
+        curve = LearningCurve(250, sizes, n_tested, n_errors, draws)
         low, _, high = curve.error_at(1000)
-        inside += low <= 0.05 + 1000**-0.5 <= high
-    assert inside >= 16
+        n_inside += low <= 0.05 + 1000**-0.5 <= high
+
+    assert n_inside >= 16
 
 
-def test_a_report_has_the_numbers_of_scikit_learn(model):
-    labels = np.array(LABELS[48:])
-    labels[:5] = "up"
-    found = model.report(TEXTS[48:], labels)
-    said = model.predict(TEXTS[48:])
-    assert found.confusion.tolist() == confusion_matrix(labels, said).tolist()
-    precision, recall, f1, n = precision_recall_fscore_support(labels, said)
-    for at, row in enumerate(found.per_class()):
-        assert (row["precision"], row["recall"], row["f1"], row["texts"]) == pytest.approx(
-            (precision[at], recall[at], f1[at], n[at])
-        )
-        for name in ("precision", "recall", "f1"):
-            low, high = row[f"{name}_interval"]
-            assert low <= row[name] <= high
-    proba = model.predict_proba(TEXTS[48:])
-    # scikit-learn's counts one class of two, ours both
-    assert found.brier == pytest.approx(2 * brier_score_loss(labels == "up", proba[:, 1]))
-    covered, risk = found.risk_coverage()
-    assert covered[-1] == 1 and risk[-1] == pytest.approx(1 - found.accuracy)
-    assert 0 <= found.ece <= 1
+class Reported:
+    """A report on 24 texts of which the first five are labelled "up"."""
+
+    def __init__(self, model):
+        self.labels = np.array(LABELS[48:])
+        self.labels[:5] = "up"
+        self.predictions = model.predict(TEXTS[48:])
+        self.proba = model.predict_proba(TEXTS[48:])
+        self.report = model.report(TEXTS[48:], self.labels)
 
 
-def test_a_report_is_one_page_without_script(model):
-    curve = curve_of(2.0, 0.5, 0.02)
-    hostile = report(model, ["lovely <script>alert(1)</script>"], ["up"], curve=curve)
-    page = hostile.to_html("<b>")
-    assert page.count("<svg") == page.count("<figcaption") == (3 if find_spec("altair") else 0)
-    assert "not of the model above" in page and ">nan" not in page
-    assert "<script" not in page and "&lt;b&gt;" in page
-    assert hostile._repr_html_().startswith("<!doctype html>")
-    assert "accuracy" in str(hostile) and json.dumps(hostile.to_dict())
+@pytest.fixture
+def reported(model):
+    return Reported(model)
+
+
+def test_a_report_has_the_confusion_matrix_of_scikit_learn(reported):
+    expected = confusion_matrix(reported.labels, reported.predictions)
+
+    assert reported.report.confusion.tolist() == expected.tolist()
+
+
+def test_a_report_has_precision_recall_and_f1_of_scikit_learn(reported):
+    scores = precision_recall_fscore_support(reported.labels, reported.predictions)
+    rows = reported.report.per_class()
+
+    names = ("precision", "recall", "f1", "texts")
+    for name, expected in zip(names, scores):
+        assert [row[name] for row in rows] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("name", ["precision", "recall", "f1"])
+def test_a_report_has_intervals_around_its_scores(reported, name):
+    for row in reported.report.per_class():
+        low, high = row[f"{name}_interval"]
+        assert low <= row[name] <= high
+
+
+def test_a_report_has_the_brier_score_of_scikit_learn(reported):
+    is_up = reported.labels == "up"
+
+    # scikit-learn's counts one class of two, ours both.
+    expected = 2 * brier_score_loss(is_up, reported.proba[:, 1])
+    assert reported.report.brier == pytest.approx(expected)
+
+
+def test_a_report_has_risk_by_coverage_and_calibration(reported):
+    coverage, risk = reported.report.risk_coverage()
+
+    assert coverage[-1] == 1
+    assert risk[-1] == pytest.approx(1 - reported.report.accuracy)
+    assert 0 <= reported.report.ece <= 1
+
+
+@pytest.fixture
+def hostile_report(model):
+    """A report on a text with a script, with a learning curve."""
+    texts = ["lovely <script>alert(1)</script>"]
+    return report(model, texts, ["up"], curve=make_curve(2.0, 0.5, 0.02))
+
+
+def test_a_report_is_one_page_without_script(hostile_report):
+    page = hostile_report.to_html("<b>")
+
+    n_figures = 3 if find_spec("altair") else 0
+    assert page.count("<svg") == page.count("<figcaption") == n_figures
+    assert "not of the model above" in page
+    assert ">nan" not in page
+    assert "<script" not in page
+    assert "&lt;b&gt;" in page
+
+
+def test_a_report_has_other_forms(hostile_report):
+    assert hostile_report._repr_html_().startswith("<!doctype html>")
+    assert "accuracy" in str(hostile_report)
+    assert json.dumps(hostile_report.to_dict())
+
+
+def test_a_report_on_a_certified_classifier_has_its_certificate(model):
     certified = CertifiedClassifier(model, prefit=True).calibrate(TEXTS[48:], LABELS[48:])
-    found = certified.report([*TEXTS[:10], "dull <b>film</b>"], [*LABELS[:10], "up"])
-    assert found.n == 11 and found.errors[0]["text"] == "dull <b>film</b>"
-    page = found.to_html()
-    assert certified.certificate_.summary() in page and "dull &lt;b&gt;film" in page
+    texts = [*TEXTS[:10], "dull <b>film</b>"]
+
+    result = certified.report(texts, [*LABELS[:10], "up"])
+
+    page = result.to_html()
+    assert result.n == 11
+    assert result.errors[0]["text"] == "dull <b>film</b>"
+    assert certified.certificate_.summary() in page
+    assert "dull &lt;b&gt;film" in page
 
 
-def test_an_audit_finds_copies_and_empty_texts_and_is_a_section_of_the_report(model):
-    texts = [*TEXTS, TEXTS[0], TEXTS[1] + " <img>", "…", "film"]
-    found = audit(texts, [*LABELS, "up", "down", "up", "down"], model=TextClassifier(None))
+class Audited:
+    """Texts with a copy, a near-duplicate and an empty text, and what an audit finds in them."""
+
+    def __init__(self):
+        self.texts = [*TEXTS, TEXTS[0], TEXTS[1] + " <img>", "…", "film"]
+        labels = [*LABELS, "up", "down", "up", "down"]
+        self.result = audit(self.texts, labels, model=TextClassifier(None))
+
+
+@pytest.fixture(scope="module")
+def audited():
+    return Audited()
+
+
+def test_an_audit_finds_copies_and_empty_texts(audited):
     n = len(TEXTS)
-    assert found.duplicates == [[0, n]] and [1, n + 1] in found.near_duplicates
-    assert found.empty == [n + 2] and found.counts == {"down": 38, "up": 37}
-    page = report(model, texts[:4], LABELS[:4], audit=found).to_html()
-    assert "<img" not in page and "&lt;img" in page and "<script" not in page
-    assert "<details open>" in page and "<details>" not in page  # readable without clicks
+
+    assert audited.result.duplicates == [[0, n]]
+    assert [1, n + 1] in audited.result.near_duplicates
+    assert audited.result.empty == [n + 2]
+    assert audited.result.counts == {"down": 38, "up": 37}
+
+
+def test_an_audit_is_a_section_of_the_report(model, audited):
+    page = report(model, audited.texts[:4], LABELS[:4], audit=audited.result).to_html()
+
     assert "corrected where the classifier disagrees" in page
+    assert "&lt;img" in page
+    assert "<img" not in page
+    assert "<script" not in page
 
 
-def test_rows_found_by_commands_are_counted_from_1_and_have_their_ids(tmp_path, model):
-    labels = [*LABELS[:-1], "up" if LABELS[-1] == "down" else "down"]  # the last is wrong
-    last = len(labels)
-    data = tmp_path / "data.csv"
-    lines = [f"id{row},{t},{c}\n" for row, (t, c) in enumerate(zip(TEXTS, labels), start=1)]
-    data.write_text("id,text,label\n" + "".join(lines))
+def test_an_audit_is_readable_without_clicks(model, audited):
+    page = report(model, audited.texts[:4], LABELS[:4], audit=audited.result).to_html()
+
+    assert "<details open>" in page
+    assert "<details>" not in page
+
+
+class WithOneError:
+    """A table with ids in which the last of the labels is wrong, as a file."""
+
+    def __init__(self, folder):
+        self.labels = list(LABELS)
+        self.labels[-1] = OTHER_LABEL[self.labels[-1]]
+        self.n = len(self.labels)
+        self.line = f"Row {self.n:,} (id{self.n}): {self.labels[-1]}"
+
+        self.path = folder / "data.csv"
+        rows = enumerate(zip(TEXTS, self.labels), start=1)
+        lines = [f"id{row},{text},{label}\n" for row, (text, label) in rows]
+        self.path.write_text("id,text,label\n" + "".join(lines))
+
+
+AUDIT_OPTIONS = ("--encoder", "none", "--all", "--random-state", 0, "--id-column", "id")
+
+
+def test_a_row_is_printed_by_audit_with_its_number_from_1_and_its_id(tmp_path):
+    table = WithOneError(tmp_path)
+
+    assert table.line in invoke("audit", table.path, *AUDIT_OPTIONS, status=0).stdout
+
+
+def test_a_row_is_given_by_audit_with_its_number_from_1_and_its_id(tmp_path):
+    table = WithOneError(tmp_path)
+
+    done = invoke("audit", table.path, *AUDIT_OPTIONS, "--json", status=0)
+
+    first = json.loads(done.stdout)["suspicious"][0]
+    assert (first["row"], first["id"]) == (table.n, f"id{table.n}")
+
+
+def test_a_row_is_reported_with_its_number_from_1_and_its_id(tmp_path, model):
+    table = WithOneError(tmp_path)
     save(model, tmp_path / "model")
-
-    how = ("--encoder", "none", "--all", "--random-state", 0, "--id-column", "id")
-    assert f"Row {last:,} (id{last}): {labels[-1]}" in invoke("audit", data, *how, status=0).stdout
-    found = json.loads(invoke("audit", data, *how, "--json", status=0).stdout)["suspicious"]
-    assert (found[0]["row"], found[0]["id"]) == (last, f"id{last}")
-
     page = tmp_path / "page.html"
-    how = ("-o", page, "--id-column", "id", "--audit", "--json", "--quiet")
-    numbers = json.loads(invoke("report", tmp_path / "model", data, *how, status=0).stdout)
-    assert last in [item["row"] for item in numbers["audit"]["suspicious"]]
-    assert f"Row {last:,} (id{last}): {labels[-1]}" in page.read_text(encoding="utf-8")
+    options = ("-o", page, "--id-column", "id", "--audit", "--json", "--quiet")
+
+    done = invoke("report", tmp_path / "model", table.path, *options, status=0)
+
+    rows = [suspicion["row"] for suspicion in json.loads(done.stdout)["audit"]["suspicious"]]
+    assert table.n in rows
+    assert table.line in page.read_text(encoding="utf-8")
 
 
-def test_commands_write_pages(tmp_path, model):
+@pytest.fixture
+def report_command(tmp_path, model):
+    """The words of a command that writes a report."""
     data = tmp_path / "data.csv"
-    data.write_text("text,label\n" + "".join(f"{t},{c}\n" for t, c in zip(TEXTS, LABELS)))
+    lines = [f"{text},{label}\n" for text, label in zip(TEXTS, LABELS)]
+    data.write_text("text,label\n" + "".join(lines))
     save(model, tmp_path / "model")
-    line = ["report", tmp_path / "model", data, "-o", tmp_path / "page.html"]
-    assert "Suspicious labels: 0" in invoke(*line, "--audit", status=0).stdout
-    assert "exists" in invoke(*line, status=1).stderr
-    done = invoke(*line, "--overwrite", "--json", "--quiet", status=0)
-    assert json.loads(done.stdout)["n"] == len(TEXTS)
+    return ["report", tmp_path / "model", data, "-o", tmp_path / "page.html"]
+
+
+def test_a_report_in_the_shell_has_an_audit(report_command):
+    assert "Suspicious labels: 0" in invoke(*report_command, "--audit", status=0).stdout
+
+
+def test_a_report_is_overwritten_in_the_shell_only_if_asked_for(report_command):
+    invoke(*report_command, status=0)
+
+    refused = invoke(*report_command, status=1)
+    overwritten = invoke(*report_command, "--overwrite", "--json", "--quiet", status=0)
+
+    assert "exists" in refused.stderr
+    assert json.loads(overwritten.stdout)["n"] == len(TEXTS)
