@@ -93,7 +93,7 @@ def test_no_other_gaussian_has_a_smaller_objective(example, name, rng):
     words, X, _ = example
     settings = {"alpha": 0.8} if name == "Average" else {"lam": 2.0}
     encoder = make_encoder(name, words, **settings).fit(X)
-    solved = encoder._solved(X)
+    solved = encoder._solve_sentences(X)
     best = encoder.objective(X)
     lam = encoder._lambda_of(solved.n_tokens)
     for _ in range(50):

@@ -2,7 +2,7 @@
 
 import operator
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import count, islice
 from typing import Any, NamedTuple
@@ -15,6 +15,9 @@ from pacsent.words.text_encoding import warn_low_coverage
 from pacsent.words.vocabulary import Vocabulary
 
 Posteriors = tuple[np.ndarray, np.ndarray]  # means (n, n_dims), variances (n,)
+
+# A function (encoded, means) -> (variances, report) of one batch, which writes the means.
+BatchPosterior = Callable[[Encoded, np.ndarray], tuple[np.ndarray, Any]]
 
 
 class EmptySentenceWarning(UserWarning):

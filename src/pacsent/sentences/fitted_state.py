@@ -38,9 +38,12 @@ class Learned:
         sizes = {"n_words": words.n_words, "n_dims": words.n_dims}
         shape: list[int | None] = []
         for size in self.shape:
-            if isinstance(size, str):
-                size = sizes[size] if size in sizes else len(values[size])
-            shape.append(size)
+            if not isinstance(size, str):
+                shape.append(size)
+            elif size in sizes:
+                shape.append(sizes[size])
+            else:
+                shape.append(len(values[size]))
 
         limits = {"low": 0, "below": words.n_words} if self.is_words else {"low": self.low}
         dtype = self.dtype or method._dtype
@@ -83,25 +86,29 @@ class DerivedValues:
     changes: the parameters and whatever else the values depend on. Copies and pickles start empty.
     """
 
-    def __init__(self):
+    def __init__(self) -> None:
         self._key: tuple = ()
         self._values: dict[str, Any] = {}
         self._lock = threading.RLock()
 
     def get(self, key: tuple, name: str, make: Callable[[], Any]) -> Any:
         """Return the value with this name; `make` it if there is none for this key."""
-        plain = (bool, int, float, str)  # compared by value, anything else by identity
         with self._lock:
-            same = len(key) == len(self._key) and all(
-                a is b or (isinstance(a, plain) and isinstance(b, plain) and a == b)
-                for a, b in zip(key, self._key)
-            )
-            if not same:
+            is_same_key = len(key) == len(self._key) and all(map(_is_same, key, self._key))
+            if not is_same_key:
                 self._key = key
                 self._values = {}
             if name not in self._values:
                 self._values[name] = make()
             return self._values[name]
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[type["DerivedValues"], tuple[()]]:
         return DerivedValues, ()
+
+
+def _is_same(a: Any, b: Any) -> bool:
+    """Numbers and strings are compared by value, anything else by identity."""
+    if a is b:
+        return True
+    plain = (bool, int, float, str)
+    return isinstance(a, plain) and isinstance(b, plain) and a == b

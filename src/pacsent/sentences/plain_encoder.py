@@ -3,7 +3,6 @@
 Importing scikit-learn takes longer than opening a model and encoding ten sentences.
 """
 
-from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
@@ -11,7 +10,7 @@ import numpy as np
 
 from pacsent import registry
 from pacsent.arrays import unit_rows
-from pacsent.sentences.encoding import EncodingReport, stream_posteriors
+from pacsent.sentences.encoding import BatchPosterior, EncodingReport, stream_posteriors
 from pacsent.sentences.pooling import PoolTable, pool, to_unit_length
 from pacsent.storage import State
 from pacsent.text.encoded import Encoded
@@ -63,8 +62,8 @@ class PlainEncoder:
             texts = texts.checked(self.word_vectors.n_words)
         else:
             texts = list(as_sentences(texts))
-        n = texts.n_sentences if isinstance(texts, Encoded) else len(texts)
-        means = np.empty((n, self.n_dims), self._dtype)
+        n_texts = texts.n_sentences if isinstance(texts, Encoded) else len(texts)
+        means = np.empty((n_texts, self.n_dims), self._dtype)
 
         report = EncodingReport()
         for _ in stream_posteriors(self, texts, report, means):
@@ -91,7 +90,7 @@ class PlainEncoder:
     def _record(self, reports: list) -> None:
         """Nothing."""
 
-    def _prepared(self) -> Callable[[Encoded, np.ndarray], tuple[np.ndarray, Any]]:
+    def _prepared(self) -> BatchPosterior:
         def vectors(encoded: Encoded, means: np.ndarray) -> tuple[np.ndarray, Any]:
             n_tokens = np.diff(encoded.offsets)
             scale = np.ones(encoded.n_sentences)
@@ -114,8 +113,9 @@ def batch_size(size: int, n_sentences: int, n_jobs: int) -> int:
     # Fewer texts are one batch: milliseconds of work, of which threads would double the CPU time.
     if n_sentences < 1024 or n_jobs == 1:  # or unknown
         return size
-    # several batches a thread, or the last one is waited for alone
-    return max(1, min(size, max(64, n_sentences // (8 * n_jobs))))
+    # Several batches per thread, or all but one wait for the last.
+    size_per_batch = max(64, n_sentences // (8 * n_jobs))
+    return max(1, min(size, size_per_batch))
 
 
 registry.register("plain encoder", "StaticEncoder", PlainEncoder.from_static_encoder)

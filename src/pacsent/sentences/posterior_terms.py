@@ -61,6 +61,8 @@ class PosteriorTerms:
     # of SentenceVectorizer
     word_vectors: Any
     posterior: Any
+    method_name: Any
+    _check_ready: Any
     _sentences: Any
     _tables: Any
 
@@ -116,7 +118,7 @@ class PosteriorTerms:
             nan for sentences without an in-vocabulary word. For w-PB-neg a float: the sum over
             the posteriors of all trained words, whatever the sentences.
         """
-        sentences = self._solved(X)
+        sentences = self._solve_sentences(X)
         return _spread(self._kl_terms(sentences), sentences.known)
 
     def objective(self, X: Any) -> Any:
@@ -132,7 +134,7 @@ class PosteriorTerms:
             nan for sentences without an in-vocabulary word. For w-PB-neg a float, that of `X` as
             the corpus.
         """
-        sentences = self._solved(X)
+        sentences = self._solve_sentences(X)
         kl = self._kl_terms(sentences)
         value = self._data_terms(sentences) + kl / self._lambda_of(sentences.n_tokens)
         return _spread(value, sentences.known)
@@ -168,7 +170,7 @@ class PosteriorTerms:
             At most 1; nan for sentences without an in-vocabulary word. For w-PB-neg a float, that
             of `X` as the corpus.
         """
-        sentences = self._solved(X)
+        sentences = self._solve_sentences(X)
         k = self._n_negatives_of_theorem()
         risk = self._zero_one_risk(sentences, k)
 
@@ -181,20 +183,22 @@ class PosteriorTerms:
 
     # ---- how it works ---------------------------------------------------------------------------
 
-    def _check_has_posterior(self):
+    def _check_has_posterior(self) -> None:
         self._check_ready()
-        if reason := self._reason_without_posterior():
+        reason = self._reason_without_posterior()
+        if reason:
             name = self.method_name or type(self).__name__
             raise ValueError(
                 f"prior, kl, objective and bound must be asked of a method with a posterior. Got "
                 f"{name} instead: {reason}. Use PB-L2, PB-IDF-L2, PB-neg or w-PB-neg."
             )
 
-    def _counts_of(self, X):
-        encoded = self.word_vectors.vocabulary.encode(self._sentences(X))
-        return sparse.csr_matrix(self.word_vectors.vocabulary.count(encoded), dtype=float)
+    def _counts_of(self, X: Any) -> sparse.csr_matrix:
+        vocabulary = self.word_vectors.vocabulary
+        encoded = vocabulary.encode(self._sentences(X))
+        return sparse.csr_matrix(vocabulary.count(encoded), dtype=float)
 
-    def _solved(self, X) -> Sentences:
+    def _solve_sentences(self, X: Any) -> Sentences:
         """The sentences with a word, and their posteriors in float64."""
         self._check_has_posterior()
         encoded = self.word_vectors.vocabulary.encode(self._sentences(X))

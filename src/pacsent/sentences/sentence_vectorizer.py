@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
 from numbers import Integral
-from typing import Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin
@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from pacsent.parameter_checks import Interval, StrOptions, check_before, check_parameters
 from pacsent.sentences.encoder import EncoderMixin, Posteriors
 from pacsent.sentences.encoding import (
+    BatchPosterior,
     EmptySentenceWarning,
     EncodingReport,
     clear_empty,
@@ -99,6 +100,11 @@ class SentenceVectorizer(
     batch_size: int = 1024
     n_jobs: int | None = None
 
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Learned attributes, such as `idf_`: `_assign` sets them by their names."""
+
     # ---- to be written by subclasses -----------------------------------------------------------
 
     def _learn(self, encoded: Encoded) -> dict[str, Any]:
@@ -109,7 +115,7 @@ class SentenceVectorizer(
         return {}
 
     @abstractmethod
-    def _prepared(self) -> Callable[[Encoded, np.ndarray], tuple[np.ndarray, Any]]:
+    def _prepared(self) -> BatchPosterior:
         """Return a function (encoded, means) -> (variances, report) of one batch.
 
         It writes the means; the caller overwrites those of empty sentences. What all batches share
@@ -153,9 +159,13 @@ class SentenceVectorizer(
         """The name in `METHODS` of the estimator with these parameters."""
         return ("i-" if self.swap_roles else "") + self._paper_name
 
-    def __repr__(self, N_CHAR_MAX=700):
-        name = f"{self.method_name}: " if self._paper_name else ""
-        return name + super().__repr__(N_CHAR_MAX).replace("\n", "\n" + " " * len(name))
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        text = super().__repr__(N_CHAR_MAX)
+        if not self._paper_name:
+            return text
+        name = f"{self.method_name}: "
+        indent = " " * len(name)
+        return name + text.replace("\n", "\n" + indent)
 
     @check_before
     def fit(self, X: Any, y: Any = None) -> "SentenceVectorizer":
@@ -225,9 +235,12 @@ class SentenceVectorizer(
         """
         X = self._sentences(X)
         X = X if isinstance(X, Encoded) else list(X)
-        n = X.n_sentences if isinstance(X, Encoded) else len(X)
-        means = np.empty((n, self.n_dims), self._dtype)
-        variances = [np.empty(0), *(part for _, part in self._stream(X, means))]
+        n_sentences = X.n_sentences if isinstance(X, Encoded) else len(X)
+        means = np.empty((n_sentences, self.n_dims), self._dtype)
+
+        variances = [np.empty(0)]
+        for _, batch_variances in self._stream(X, means):
+            variances.append(batch_variances)
         return means, np.concatenate(variances)
 
     def stream(self, X: Any) -> Iterator[Posteriors]:
@@ -298,11 +311,11 @@ class SentenceVectorizer(
     def _derived(self, name: str, make: Callable[[], Any]) -> Any:
         """A value that follows from the parameters and from `fit`; made when first needed."""
         values = self.__dict__.setdefault("_derived_values", DerivedValues())
-        parameters = (p for p in self._parameter_constraints if p not in _NON_RESULT_PARAMS)
+        parameters = [p for p in self._parameter_constraints if p not in _NON_RESULT_PARAMS]
         # What was learned is compared by identity, and stays the same for equal word vectors.
         learned = None if self._fitted is None else self._fitted.values
-        key = (learned, *(getattr(self, p) for p in parameters))
-        return values.get(key, name, make)
+        settings = [getattr(self, parameter) for parameter in parameters]
+        return values.get((learned, *settings), name, make)
 
     def _check_ready(self) -> None:
         """Raise an error if it is not fitted, or word vectors were replaced or lack a table."""
@@ -315,17 +328,18 @@ class SentenceVectorizer(
     def _check_word_vectors(self, fitted: FittedState) -> None:
         """Raise an error if what was learned belongs to other word vectors or roles."""
         words = self.word_vectors
+        is_same_object = words is fitted.word_vectors
         changed = ""
         if fitted.swap_roles != self.swap_roles:
             changed = "swap_roles"
-        elif words is not fitted.word_vectors and words.digest() != fitted.word_vectors.digest():
+        elif not is_same_object and words.digest() != fitted.word_vectors.digest():
             changed = "word_vectors"
         if changed:
             raise ValueError(
                 f"{type(self).__name__} must be fitted with the word vectors it is used with. "
                 f"Got other {changed} after fit instead. Call fit again."
             )
-        if words is not fitted.word_vectors:  # the same numbers: they are not compared again
+        if not is_same_object:  # the same numbers: they are not compared again
             self._fitted = replace(fitted, word_vectors=words)
 
     @property
@@ -340,9 +354,10 @@ class SentenceVectorizer(
     def _vector_tables(self) -> tuple[VectorTable, VectorTable | None]:
         """`_tables`, of which nothing is read yet."""
         words = self.word_vectors
-        has_output = "output" in words.tables
-        if not has_output and not self.swap_roles and not self._needs_prior_table():
-            return words.tables["input"], None
+        if "output" not in words.tables:
+            needs_output = self.swap_roles or self._needs_prior_table()
+            if not needs_output:
+                return words.tables["input"], None
         return words.role_tables(swap=self.swap_roles, method=type(self).__name__)
 
     def _check_tables(self) -> None:
@@ -390,11 +405,10 @@ class SentenceVectorizer(
 
         fingerprint = None
         if "fingerprint.documents" in state:
-            fingerprint = Fingerprint(
-                checked_tensor(state, "fingerprint.documents", np.uint64, (None,)),
-                checked_tensor(state, "fingerprint.runs", np.uint64, (None,)),
-                *checked_tensor(state, "fingerprint.counts", np.int64, (3,)).tolist(),
-            )
+            documents = checked_tensor(state, "fingerprint.documents", np.uint64, (None,))
+            runs = checked_tensor(state, "fingerprint.runs", np.uint64, (None,))
+            counts = checked_tensor(state, "fingerprint.counts", np.int64, (3,))
+            fingerprint = Fingerprint(documents, runs, *counts.tolist())
 
         self._assign(
             FittedState(
@@ -413,7 +427,7 @@ class SentenceVectorizer(
             values[name] = spec.read(state, name, self, values)
         return values
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.string = True
         tags.input_tags.two_d_array = False

@@ -1,17 +1,20 @@
 """`StaticEncoder`: sentence vectors from a distilled table of word vectors."""
 
 import copy
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
 from pacsent import registry
+from pacsent.sentences.encoding import BatchPosterior
 from pacsent.sentences.methods.closed_forms import ClosedForm
 from pacsent.sentences.pooling import pool, to_unit_length, token_sums
 from pacsent.sentences.sentence_vectorizer import SentenceVectorizer
 from pacsent.storage import State, checked_tensor
+from pacsent.text.encoded import Encoded
 from pacsent.words import compress
 from pacsent.words.vector_table import VectorTable
 
@@ -81,12 +84,13 @@ class StaticEncoder(ClosedForm):
     def __sklearn_clone__(self) -> "StaticEncoder":
         return copy.copy(self)  # it learns nothing from `fit`
 
-    def _prepared(self):
+    def _prepared(self) -> BatchPosterior:
         table, _ = self._pool_tables()
         word_variances = self._variances()
 
-        def posterior(encoded, means):
-            pool(encoded, [(table, None, np.ones(encoded.n_sentences, means.dtype))], means)
+        def posterior(encoded: Encoded, means: np.ndarray) -> tuple[np.ndarray, Any]:
+            scale = np.ones(encoded.n_sentences, means.dtype)
+            pool(encoded, [(table, None, scale)], means)
             squares = to_unit_length(means)
             return token_sums(encoded, word_variances) / squares, None
 
@@ -109,8 +113,9 @@ class StaticEncoder(ClosedForm):
         bits : {1, 2, 4, 8} or None
         """
         smaller = copy.copy(self)
-        options = {"n_words": n_words, "n_dims": n_dims, "bits": bits}
-        smaller.word_vectors = compress(self.word_vectors, **options)
+        smaller.word_vectors = compress(
+            self.word_vectors, n_words=n_words, n_dims=n_dims, bits=bits
+        )
         rows = [self.word_vectors.vocabulary.id_of(word) for word in smaller.word_vectors.words]
         smaller.word_variances_ = self._variances()[rows]
         smaller.certificate_ = None
@@ -134,10 +139,10 @@ class StaticEncoder(ClosedForm):
             return np.zeros(self.word_vectors.n_words)
         return self.word_variances_
 
-    def _state(self):
+    def _state(self) -> dict[str, np.ndarray]:
         return {"word_variances": self._variances().astype(np.float32)}
 
-    def _restore(self, state):
+    def _restore(self, state: Mapping[str, np.ndarray]) -> None:
         shape = (self.word_vectors.n_words,)
         variances = checked_tensor(state, "word_variances", np.float32, shape, low=0)
         self.word_variances_ = variances.astype(np.float64)

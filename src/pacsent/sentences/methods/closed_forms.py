@@ -1,20 +1,23 @@
 """Posteriors in closed form: Average, PB-L2, IDF-Average, PB-IDF-L2 (`solvers.gaussians`)."""
 
 from dataclasses import dataclass
+from functools import partial
 from numbers import Real
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
 
 from pacsent.parameter_checks import Interval, StrOptions
+from pacsent.sentences.encoding import BatchPosterior
 from pacsent.sentences.fitted_state import Learned
 from pacsent.sentences.plain_encoder import batch_size
 from pacsent.sentences.pooling import PoolTable, pool, token_sums
-from pacsent.sentences.posterior_terms import ObjectiveTerms
+from pacsent.sentences.posterior_terms import ObjectiveTerms, Sentences
 from pacsent.sentences.sentence_vectorizer import ROLES, Name, SentenceVectorizer
 from pacsent.sentences.solvers.gaussians import idf, l2_coefficients, l2_lam
 from pacsent.sentences.solvers.risks import row_norms
+from pacsent.text.encoded import Encoded
 from pacsent.words.vector_table import VectorTable
 
 
@@ -27,22 +30,24 @@ class ClosedForm(SentenceVectorizer):
         "prior_variance": [Interval(Real, 0, None, closed="neither")],
     }
 
-    def _batch_size(self, n_sentences, n_jobs):
+    def _batch_size(self, n_sentences: int, n_jobs: int) -> int:
         return batch_size(self.batch_size, n_sentences, n_jobs)
 
     def _pool_tables(self) -> list[PoolTable | None]:
         """(A_hat, B_hat) for `pool`, made once."""
 
-        def build():
-            tables = self._vector_tables()
-            return [None if table is None else PoolTable(table, self._dtype) for table in tables]
+        def build() -> list[PoolTable | None]:
+            A_hat, B_hat = self._vector_tables()
+            A_pool = PoolTable(A_hat, self._dtype)
+            B_pool = None if B_hat is None else PoolTable(B_hat, self._dtype)
+            return [A_pool, B_pool]
 
         return self._derived("pool tables", build)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class _SquaredLoss(ObjectiveTerms, ClosedForm):
-    """What Average and IDF share: the parameters of the paper's squared loss."""
+    """Base of Average and IDF: the parameters of the paper's squared loss."""
 
     _parameter_constraints: ClassVar[dict] = {
         **ClosedForm._parameter_constraints,
@@ -59,30 +64,35 @@ class _SquaredLoss(ObjectiveTerms, ClosedForm):
         """Weight of each word in loss and prior precision, (n_words,)."""
         return np.ones(self.word_vectors.n_words)
 
-    def _prior_terms(self, counts):
+    def _prior_terms(self, counts: sparse.csr_matrix) -> tuple[np.ndarray, np.ndarray]:
         weights = self._token_weights()
         total = counts @ weights  # (n_sentences,)
         _, B_hat = self._tables()
-        shares = sparse.diags_array(1.0 / total) @ counts @ sparse.diags_array(weights)
-        return sum_rows(shares, B_hat), self.prior_variance / total
+        fractions = sparse.diags_array(1.0 / total) @ counts @ sparse.diags_array(weights)
+        return sum_rows(fractions, B_hat), self.prior_variance / total
 
-    def _squared_distance(self, sentences, shares):
-        """Sum over words of share/2 E|A_w - h|^2; shares (n_sentences, n_words) sum to `total`."""
+    def _squared_distance(self, sentences: Sentences, weights: sparse.csr_matrix) -> np.ndarray:
+        """Sum over words of weight/2 E|A_w - h|^2, (n_sentences,).
+
+        `weights` are (n_sentences, n_words). The expected square is written out:
+        sum of weight |A_w|^2 - 2 (sum of weight A_w).mu + (sum of weight) (|mu|^2 + n_dims var_Q).
+        """
         A_hat, _ = self._tables()
+        mu = sentences.mu
         squares = row_norms(A_hat) ** 2
-        total = np.asarray(shares.sum(axis=1)).ravel()
-        cross = np.einsum("sd,sd->s", sum_rows(shares, A_hat), sentences.mu)
-        lengths = np.einsum("sd,sd->s", sentences.mu, sentences.mu)
-        spread = sentences.mu.shape[1] * sentences.var_Q
-        return 0.5 * (shares @ squares - 2.0 * cross + total * (lengths + spread))
+        total = np.asarray(weights.sum(axis=1)).ravel()
+        cross = np.einsum("sd,sd->s", sum_rows(weights, A_hat), mu)
+        lengths = np.einsum("sd,sd->s", mu, mu)
+        spread = mu.shape[1] * sentences.var_Q
+        return 0.5 * (weights @ squares - 2.0 * cross + total * (lengths + spread))
 
 
-def sum_rows(shares: sparse.csr_matrix, table: np.ndarray) -> np.ndarray:
-    """shares @ table in float64; only the rows of words that occur are widened."""
-    shares = sparse.csr_matrix(shares)
-    words, places = np.unique(shares.indices, return_inverse=True)
-    size = shares.shape[0], words.size
-    narrow = sparse.csr_matrix((shares.data, places, shares.indptr), shape=size)
+def sum_rows(weights: sparse.csr_matrix, table: np.ndarray) -> np.ndarray:
+    """weights @ table in float64; only the rows of words that occur are widened."""
+    weights = sparse.csr_matrix(weights)
+    words, places = np.unique(weights.indices, return_inverse=True)
+    shape = weights.shape[0], words.size
+    narrow = sparse.csr_matrix((weights.data, places, weights.indptr), shape=shape)
     return narrow @ np.asarray(table[words], dtype=float)
 
 
@@ -141,37 +151,50 @@ class AverageVectorizer(_SquaredLoss):
     alpha: float | None = None
 
     @property
-    def _paper_name(self):
+    def _paper_name(self) -> str:
         return "PB-L2" if self.alpha is None else "Average"
 
     def summed_table(self) -> VectorTable | None:
         return self._vector_tables()[0] if self.alpha == 0 else None
 
-    def _needs_prior_table(self):
-        return self.alpha != 0 if self.alpha is not None else not np.isinf(self.lam)
+    def _needs_prior_table(self) -> bool:
+        if self.alpha is not None:
+            return self.alpha != 0
+        return not np.isinf(self.lam)
 
-    def _reason_without_posterior(self):
+    def _reason_without_posterior(self) -> str:
         if self._needs_prior_table():
             return ""
         setting = "alpha=0" if self.alpha is not None else "lam=inf"
         return f"with {setting} its posterior is a point, infinitely far from every Gaussian prior"
 
-    def _lambda_of(self, n_tokens):
-        settings = {"lam": self.lam, "alpha": self.alpha, "lam_mode": self.lam_mode}
-        return l2_lam(n_tokens, var_P=self.prior_variance, **settings)
+    def _lambda_of(self, n_tokens: np.ndarray) -> np.ndarray:
+        return l2_lam(
+            n_tokens,
+            lam=self.lam,
+            alpha=self.alpha,
+            var_P=self.prior_variance,
+            lam_mode=self.lam_mode,
+        )
 
-    def _data_terms(self, sentences):
-        shares = sparse.diags_array(1.0 / sentences.n_tokens) @ sentences.counts
-        return self._squared_distance(sentences, shares)
+    def _data_terms(self, sentences: Sentences) -> Any:
+        fractions = sparse.diags_array(1.0 / sentences.n_tokens) @ sentences.counts
+        return self._squared_distance(sentences, fractions)
 
-    def _prepared(self):
+    def _prepared(self) -> BatchPosterior:
         A_hat, B_hat = self._pool_tables()
-        settings = {"lam": self.lam, "alpha": self.alpha, "lam_mode": self.lam_mode}
+        lam_of_length = partial(
+            l2_lam,
+            lam=self.lam,
+            alpha=self.alpha,
+            var_P=self.prior_variance,
+            lam_mode=self.lam_mode,
+        )
         var_P = self.prior_variance
 
-        def posterior(encoded, means):
+        def posterior(encoded: Encoded, means: np.ndarray) -> tuple[np.ndarray, Any]:
             n_tokens = np.diff(encoded.offsets).astype(float)
-            lam = l2_lam(n_tokens, var_P=var_P, **settings)
+            lam = lam_of_length(n_tokens)
             c_A, c_B, var_Q = l2_coefficients(n_tokens > 0, 1.0, n_tokens / var_P, lam)
             c_A = c_A / np.maximum(n_tokens, np.finfo(float).tiny)  # beta_w = 1 / n_tokens
             pool(encoded, [(A_hat, None, c_A), (B_hat, None, c_B / var_P)], means)
@@ -221,38 +244,39 @@ class IDFVectorizer(_SquaredLoss):
     learns_from_text: ClassVar[bool] = True
 
     @property
-    def _paper_name(self):
+    def _paper_name(self) -> str:
         return "IDF-Average" if self.lam == float("inf") else "PB-IDF-L2"
 
-    def _needs_prior_table(self):
+    def _needs_prior_table(self) -> bool:
         return not np.isinf(self.lam)
 
-    def _reason_without_posterior(self):
+    def _reason_without_posterior(self) -> str:
         if self._needs_prior_table():
             return ""
         return "with lam=inf its posterior is a point, infinitely far from every Gaussian prior"
 
-    def _token_weights(self):
+    def _token_weights(self) -> np.ndarray:
         return self.idf_
 
-    def _lambda_of(self, n_tokens):
+    def _lambda_of(self, n_tokens: np.ndarray) -> np.ndarray:
         return l2_lam(n_tokens, lam=self.lam, lam_mode=self.lam_mode)
 
-    def _data_terms(self, sentences):
-        # the paper's mean over tokens of beta_w/2 |A_w - h|^2 with beta_w = n IDF(w)
+    def _data_terms(self, sentences: Sentences) -> Any:
+        # The paper's mean over tokens of beta_w/2 |A_w - h|^2 with beta_w = n IDF(w)
         weighted = sentences.counts @ sparse.diags_array(self._token_weights())
         return self._squared_distance(sentences, weighted)
 
-    def _learn(self, encoded):
+    def _learn(self, encoded: Encoded) -> dict[str, Any]:
         counts = self.word_vectors.vocabulary.count(encoded)
         n_containing = np.bincount(counts.indices, minlength=self.word_vectors.n_words)
         return {"idf": idf(n_containing, encoded.n_sentences)}
 
-    def _prepared(self):
+    def _prepared(self) -> BatchPosterior:
         A_hat, B_hat = self._pool_tables()
-        weights, var_P = self.idf_.astype(self._dtype), self.prior_variance
+        weights = self.idf_.astype(self._dtype)
+        var_P = self.prior_variance
 
-        def posterior(encoded, means):
+        def posterior(encoded: Encoded, means: np.ndarray) -> tuple[np.ndarray, Any]:
             n_tokens = np.diff(encoded.offsets).astype(float)
             b = token_sums(encoded, self.idf_)
             lam = l2_lam(n_tokens, lam=self.lam, lam_mode=self.lam_mode)

@@ -1,21 +1,24 @@
 """PB-01: posteriors that minimise the zero-one Gibbs risk or its bound."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
 from sklearn.utils import check_random_state
 
+from pacsent.sentences.encoding import BatchPosterior
 from pacsent.sentences.fitted_state import WORD_IDS, Learned
 from pacsent.sentences.methods.closed_forms import sum_rows
 from pacsent.sentences.methods.pb_neg import PBNegVectorizer
-from pacsent.sentences.posterior_terms import ObjectiveTerms
+from pacsent.sentences.posterior_terms import ObjectiveTerms, Sentences
 from pacsent.sentences.sentence_vectorizer import Name, SentenceVectorizer
 from pacsent.sentences.solvers.pb_01 import Documents, minimise
 from pacsent.sentences.solvers.risks import gibbs_risk, row_norms
+from pacsent.text.encoded import Encoded
 from pacsent.threads import one_blas_thread
 from pacsent.words.noise import noise_probabilities
 
@@ -92,10 +95,13 @@ class PB01Vectorizer(ObjectiveTerms, SentenceVectorizer):
     batch_size: int = 256
     random_state: int | np.random.RandomState | None = None
 
-    def _new_start(self):
+    def _new_start(self) -> PBNegVectorizer:
+        start_lam = self.lam
+        if self.lam_mode == "per-token":
+            start_lam = min(self.lam, _START_LAM)
         return PBNegVectorizer(
             self.word_vectors,
-            lam=min(self.lam, _START_LAM) if self.lam_mode == "per-token" else self.lam,
+            lam=start_lam,
             lam_mode=self.lam_mode,
             prior_variance=self.prior_variance,
             n_negatives=self.n_negatives,
@@ -107,7 +113,7 @@ class PB01Vectorizer(ObjectiveTerms, SentenceVectorizer):
             random_state=0,
         )
 
-    def _learn(self, encoded):
+    def _learn(self, encoded: Encoded) -> dict[str, Any]:
         start = self._new_start().fit(encoded)
         p_noise = noise_probabilities(start.noise_counts_, self.noise_power)
         words = np.flatnonzero(p_noise)
@@ -119,43 +125,49 @@ class PB01Vectorizer(ObjectiveTerms, SentenceVectorizer):
             weights = n_drawn / _N_NOISE
         return {"start": start, "noise_words": words, "noise_weights": weights}
 
-    def _state(self):
-        start = {f"start_{key}": value for key, value in self.start_._state().items()}
-        return {**super()._state(), **start}
+    def _state(self) -> dict[str, np.ndarray]:
+        state = super()._state()
+        for name, array in self.start_._state().items():
+            state[f"start_{name}"] = array
+        return state
 
-    def _read_values(self, state):
+    def _read_values(self, state: Mapping[str, np.ndarray]) -> dict[str, Any]:
         values = super()._read_values(state)
+        start_state = {}
+        for name, array in state.items():
+            if name.startswith("start_"):
+                start_state[name.removeprefix("start_")] = array
+
         start = self._new_start()
-        start._restore(
-            {key.removeprefix("start_"): v for key, v in state.items() if key.startswith("start_")}
-        )
+        start._restore(start_state)
         return values | {"start": start}
 
-    def _n_negatives_of_theorem(self):
+    def _n_negatives_of_theorem(self) -> int:
         return self.n_negatives
 
-    def _noise_power_of_theorem(self):
+    def _noise_power_of_theorem(self) -> float:
         return self.noise_power
 
-    def _noise_counts_of_theorem(self):
+    def _noise_counts_of_theorem(self) -> np.ndarray:
         return self.start_.noise_counts_
 
-    def _prior_terms(self, counts):
+    def _prior_terms(self, counts: sparse.csr_matrix) -> tuple[np.ndarray, np.ndarray]:
         n_tokens = np.asarray(counts.sum(axis=1)).ravel()
         _, B_hat = self._tables()
-        shares = sparse.diags_array(1.0 / n_tokens) @ counts
-        return sum_rows(shares, B_hat), self.prior_variance / n_tokens
+        fractions = sparse.diags_array(1.0 / n_tokens) @ counts
+        return sum_rows(fractions, B_hat), self.prior_variance / n_tokens
 
-    def _lambda_of(self, n_tokens):
-        return self.lam * (n_tokens if self.lam_mode == "per-token" else np.ones_like(n_tokens))
+    def _lambda_of(self, n_tokens: np.ndarray) -> np.ndarray:
+        lengths = n_tokens if self.lam_mode == "per-token" else np.ones_like(n_tokens)
+        return self.lam * lengths
 
-    def _data_terms(self, sentences):
+    def _data_terms(self, sentences: Sentences) -> Any:
         p_noise = noise_probabilities(self.start_.noise_counts_, self.noise_power)
         words = np.flatnonzero(p_noise)
         A_hat, _ = self._tables()
-        posterior = sentences.mu, sentences.var_Q
         gibbs = gibbs_risk(
-            *posterior,
+            sentences.mu,
+            sentences.var_Q,
             sentences.counts,
             A_hat,
             p_noise[words],
@@ -164,14 +176,10 @@ class PB01Vectorizer(ObjectiveTerms, SentenceVectorizer):
         )
         return gibbs.risk
 
-    def _prepared(self):
-        # PB-neg with the parameters as they are now, which may differ from those of `fit`.
-        started = self.start_
-        before = started.get_params(deep=False)
-        now = self._new_start().get_params(deep=False)
-        started.set_params(**{k: value for k, value in now.items() if before[k] != value})
-        A_hat, B_hat = started._float_tables()  # widened once, for both
-        start = started._prepared()
+    def _prepared(self) -> BatchPosterior:
+        start = self._updated_start()
+        A_hat, B_hat = start._float_tables()  # widened once, for both
+        start_posterior = start._prepared()
         risk = partial(
             gibbs_risk,
             A_hat=A_hat,
@@ -182,25 +190,45 @@ class PB01Vectorizer(ObjectiveTerms, SentenceVectorizer):
             norms=self._derived("norms", lambda: row_norms(A_hat)),
         )
 
-        def posterior(encoded, means):
-            full = np.flatnonzero(np.diff(encoded.offsets) > 0)
+        def posterior(encoded: Encoded, means: np.ndarray) -> tuple[np.ndarray, Any]:
             variances = np.full(encoded.n_sentences, np.nan)
-            if full.size:
-                counts = self.word_vectors.vocabulary.count(encoded)[full]
-                n_tokens = np.asarray(counts.sum(axis=1)).ravel()
-                m = np.asarray(counts.astype(B_hat.dtype) @ B_hat) / n_tokens[:, None]
-                var_P = self.prior_variance / n_tokens
-                lam = self.lam * (n_tokens if self.lam_mode == "per-token" else np.ones(full.size))
-                # steps that overflow are not taken; the batches are the threads
-                with np.errstate(over="ignore", invalid="ignore"), one_blas_thread():
-                    var_Q = start(encoded, means)[0][full]
-                    mu = means[full]
-                    lost = ~(np.isfinite(mu).all(axis=1) & np.isfinite(var_Q) & (var_Q > 0))
-                    mu[lost], var_Q[lost] = m[lost], var_P[lost]  # start at the prior then
-                    documents = Documents(counts, m, var_P, lam)
-                    means[full], variances[full], _, _ = minimise(
-                        mu, var_Q, documents, risk, tol=self.tol, max_iter=self.max_iter
-                    )
+            rows = np.flatnonzero(np.diff(encoded.offsets) > 0)  # of sentences with a word
+            if not rows.size:
+                return variances, None
+
+            counts = self.word_vectors.vocabulary.count(encoded)[rows]
+            n_tokens = np.asarray(counts.sum(axis=1)).ravel()
+            sums = np.asarray(counts.astype(B_hat.dtype) @ B_hat)
+            documents = Documents(
+                counts=counts,
+                prior_means=sums / n_tokens[:, None],
+                prior_variances=self.prior_variance / n_tokens,
+                lam=self._lambda_of(n_tokens),
+            )
+
+            # Steps that overflow are not taken; the batches are the threads.
+            with np.errstate(over="ignore", invalid="ignore"), one_blas_thread():
+                start_variances, _ = start_posterior(encoded, means)
+                mu = means[rows]
+                var_Q = start_variances[rows]
+
+                # Where PB-neg found no posterior, the search starts at the prior.
+                is_valid = np.isfinite(mu).all(axis=1) & np.isfinite(var_Q) & (var_Q > 0)
+                mu[~is_valid] = documents.prior_means[~is_valid]
+                var_Q[~is_valid] = documents.prior_variances[~is_valid]
+
+                means[rows], variances[rows], _, _ = minimise(
+                    mu, var_Q, documents, risk, tol=self.tol, max_iter=self.max_iter
+                )
             return variances, None
 
         return posterior
+
+    def _updated_start(self) -> PBNegVectorizer:
+        """PB-neg with the parameters as they are now, which may differ from those of `fit`."""
+        start = self.start_
+        fitted = start.get_params(deep=False)
+        current = self._new_start().get_params(deep=False)
+        changed = {name: value for name, value in current.items() if fitted[name] != value}
+        start.set_params(**changed)
+        return start

@@ -3,18 +3,21 @@
 import warnings
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import DTypeLike
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
+from pacsent.arrays import Numbers
 from pacsent.parameter_checks import StrOptions
+from pacsent.sentences.encoding import BatchPosterior
 from pacsent.sentences.fitted_state import WORD_IDS, Learned
 from pacsent.sentences.methods.closed_forms import sum_rows
 from pacsent.sentences.methods.sampled_methods import MINIMISED, POSITIVE, NegativeSampling
-from pacsent.sentences.posterior_terms import ObjectiveTerms
+from pacsent.sentences.posterior_terms import ObjectiveTerms, Sentences
 from pacsent.sentences.sentence_vectorizer import Name
 from pacsent.sentences.solvers import pb_neg, pb_neg_sampled
 from pacsent.text.encoded import Encoded
@@ -22,6 +25,13 @@ from pacsent.threads import one_blas_thread
 
 # Smallest `tol` that single precision and a sample of the negative samples reach.
 _MIN_SAMPLED_TOL = 1e-4
+
+# Training sentences whose prior means are averaged, and for which the sample is chosen.
+_N_CENTRE_SENTENCES = 2048
+_N_PILOT_SENTENCES = 256
+
+# Error of a sample that is aimed at, as a fraction of the tolerance: some sentences have more.
+_SAMPLE_ERROR = 0.9
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -115,13 +125,14 @@ class PBNegVectorizer(ObjectiveTerms, NegativeSampling):
     max_iter: int = 200
     tol: float = 1e-3
 
-    def _learn(self, encoded):
+    def _learn(self, encoded: Encoded) -> dict[str, Any]:
         values = super()._learn(encoded)
-        _, _, means = self._problem(_spread(encoded, 2048))
+        _, _, means = self._problem(_spread(encoded, _N_CENTRE_SENTENCES))
         values["centre"] = means.mean(axis=0, dtype=float)
         if self.tol < _MIN_SAMPLED_TOL:
-            no_sample = {"sample_words": np.empty(0, np.int64), "sample_inclusion": np.empty(0)}
-            return values | no_sample
+            values["sample_words"] = np.empty(0, np.int64)
+            values["sample_inclusion"] = np.empty(0)
+            return values
 
         sample = self._draw_sample(encoded, values["noise_counts"], values["centre"])
         values["sample_words"] = sample.noise.words[sample.chosen]
@@ -129,9 +140,11 @@ class PBNegVectorizer(ObjectiveTerms, NegativeSampling):
         values["sample"] = sample
         return values
 
-    def _draw_sample(self, encoded, noise_counts, centre):
+    def _draw_sample(
+        self, encoded: Encoded, noise_counts: np.ndarray, centre: np.ndarray
+    ) -> pb_neg_sampled.NoiseSample:
         """Negative samples that stand for all, as precise as `tol` asks for these sentences."""
-        counts, n_tokens, means = self._problem(_spread(encoded, 256))
+        counts, n_tokens, means = self._problem(_spread(encoded, _N_PILOT_SENTENCES))
         A_hat, _ = self._float_tables()
         with one_blas_thread():  # small products: more threads would mostly wait
             return pb_neg_sampled.draw_sample(
@@ -139,13 +152,15 @@ class PBNegVectorizer(ObjectiveTerms, NegativeSampling):
                 counts,
                 A_hat,
                 means,
-                error=0.9 * self.tol,
+                error=_SAMPLE_ERROR * self.tol,
                 rng=check_random_state(self.random_state),
                 lam=self._lam(n_tokens),
                 var_P=self._prior_variances(n_tokens),
             )
 
-    def _make_noise(self, noise_counts, centre, dtype):
+    def _make_noise(
+        self, noise_counts: np.ndarray, centre: np.ndarray, dtype: DTypeLike
+    ) -> pb_neg.Noise:
         return pb_neg.noise_of(
             noise_counts,
             self._float_tables(),
@@ -155,87 +170,115 @@ class PBNegVectorizer(ObjectiveTerms, NegativeSampling):
             noise_power=self.noise_power,
         )
 
-    def _exact_noise(self):
+    def _exact_noise(self) -> pb_neg.Noise:
         """All negative samples, in double precision."""
         make = partial(self._make_noise, self.noise_counts_, self.centre_, np.float64)
         return self._derived("noise", make)
 
-    def _sample(self):
+    def _sample(self) -> pb_neg_sampled.NoiseSample:
         """The negative samples that stand for all, in single precision."""
 
-        def make():
+        def make() -> pb_neg_sampled.NoiseSample:
             noise = self._make_noise(self.noise_counts_, self.centre_, np.float32)
             return pb_neg_sampled.sample_of(noise, self.sample_words_, self.sample_inclusion_)
 
         return self._derived("sample", make)
 
-    def _problem(self, encoded):
+    def _problem(self, encoded: Encoded) -> tuple[sparse.csr_matrix, np.ndarray, np.ndarray]:
         """(counts, n_tokens, prior means) of one batch."""
         _, B_hat = self._float_tables()
         counts = self.word_vectors.vocabulary.count(encoded)
         n_tokens = np.asarray(counts.sum(axis=1), dtype=float).ravel()
-        # in double precision, the rows that occur widened, not the whole table
+
+        # In double precision, the rows that occur widened, not the whole table.
         words, places = np.unique(counts.indices, return_inverse=True)
-        shares = counts.data / np.repeat(n_tokens, np.diff(counts.indptr))
-        share = sparse.csr_matrix(
-            (shares, places, counts.indptr), shape=(counts.shape[0], words.size)
-        )
-        return counts, n_tokens, share @ B_hat[words].astype(float)
+        fractions_data = counts.data / np.repeat(n_tokens, np.diff(counts.indptr))
+        shape = counts.shape[0], words.size
+        fractions = sparse.csr_matrix((fractions_data, places, counts.indptr), shape=shape)
+        return counts, n_tokens, fractions @ B_hat[words].astype(float)
 
-    def _lam(self, n_tokens):
-        return self.lam * (n_tokens if self.lam_mode == "per-token" else np.ones_like(n_tokens))
+    def _lam(self, n_tokens: np.ndarray) -> np.ndarray:
+        lengths = n_tokens if self.lam_mode == "per-token" else np.ones_like(n_tokens)
+        return self.lam * lengths
 
-    def _prior_terms(self, counts):
+    def _prior_terms(self, counts: sparse.csr_matrix) -> tuple[np.ndarray, np.ndarray]:
         n_tokens = np.asarray(counts.sum(axis=1)).ravel()
         _, B_hat = self._float_tables()
-        shares = sparse.diags_array(1.0 / n_tokens) @ counts
-        return sum_rows(shares, B_hat), self.prior_variance / n_tokens
+        fractions = sparse.diags_array(1.0 / n_tokens) @ counts
+        return sum_rows(fractions, B_hat), self.prior_variance / n_tokens
 
-    def _lambda_of(self, n_tokens):
+    def _lambda_of(self, n_tokens: np.ndarray) -> np.ndarray:
         return self._lam(n_tokens)
 
-    def _data_terms(self, sentences):
+    def _data_terms(self, sentences: Sentences) -> Any:
         noise = self._exact_noise()
         A_hat, _ = self._float_tables()
-        posterior = sentences.mu, sentences.var_Q
-        return pb_neg.expected_loss(*posterior, sentences.counts, A_hat, noise.words, noise.kp)
+        return pb_neg.expected_loss(
+            sentences.mu, sentences.var_Q, sentences.counts, A_hat, noise.words, noise.kp
+        )
 
-    def _prior_variances(self, n_tokens):
+    def _prior_variances(self, n_tokens: np.ndarray) -> Numbers:
         """Variance of each word's prior, one for all sentences or one for each."""
         return self.prior_variance
 
-    def _solve(self, counts, n_tokens, means):
+    def _solve(
+        self, counts: sparse.csr_matrix, n_tokens: np.ndarray, means: np.ndarray
+    ) -> pb_neg.Solution:
         A_hat, _ = self._float_tables()
-        settings = {"lam": self._lam(n_tokens), "var_P": self._prior_variances(n_tokens)}
-        settings |= {"tol": self.tol, "max_iter": self.max_iter}
+        lam = self._lam(n_tokens)
+        var_P = self._prior_variances(n_tokens)
         if not self.sample_words_.size or self.tol < _MIN_SAMPLED_TOL:
-            return pb_neg.solve(counts, A_hat, means, self._exact_noise(), **settings)
-        nu = self._derived("squared lengths", lambda: pb_neg.squared_lengths(A_hat))
-        sample = self._sample()
-        return pb_neg_sampled.solve_sampled(counts, A_hat, means, sample, nu=nu, **settings)
+            return pb_neg.solve(
+                counts,
+                A_hat,
+                means,
+                self._exact_noise(),
+                lam=lam,
+                var_P=var_P,
+                tol=self.tol,
+                max_iter=self.max_iter,
+            )
 
-    def _prepared(self):
-        def posterior(encoded, means):
+        nu = self._derived("squared lengths", lambda: pb_neg.squared_lengths(A_hat))
+        return pb_neg_sampled.solve_sampled(
+            counts,
+            A_hat,
+            means,
+            self._sample(),
+            lam=lam,
+            var_P=var_P,
+            tol=self.tol,
+            max_iter=self.max_iter,
+            nu=nu,
+        )
+
+    def _prepared(self) -> BatchPosterior:
+        def posterior(encoded: Encoded, means: np.ndarray) -> tuple[np.ndarray, Any]:
             n = encoded.n_sentences
-            full = np.flatnonzero(np.diff(encoded.offsets) > 0)
             variances, norm, error = np.full((3, n), np.nan)
-            n_iter, converged = np.zeros(n, dtype=np.int64), np.ones(n, dtype=bool)
-            if full.size:
+            n_iter = np.zeros(n, dtype=np.int64)
+            converged = np.ones(n, dtype=bool)
+
+            rows = np.flatnonzero(np.diff(encoded.offsets) > 0)  # of sentences with a word
+            if rows.size:
                 with one_blas_thread():  # the batches are the threads
                     counts, n_tokens, m = self._problem(encoded)
-                    solution = self._solve(counts[full], n_tokens[full], m[full])
-                means[full], variances[full] = solution.mu, solution.var_Q
-                n_iter[full], norm[full] = solution.n_iter, solution.gradient_norm
-                error[full], converged[full] = solution.error, solution.converged
+                    solution = self._solve(counts[rows], n_tokens[rows], m[rows])
+                means[rows] = solution.mu
+                variances[rows] = solution.var_Q
+                n_iter[rows] = solution.n_iter
+                norm[rows] = solution.gradient_norm
+                error[rows] = solution.error
+                converged[rows] = solution.converged
             return variances, (n_iter, norm, error, converged)
 
         return posterior
 
-    def _record(self, reports: list[tuple[np.ndarray, ...]]):
-        nothing = np.empty(0)
-        reports = [(nothing.astype(int), nothing, nothing, nothing.astype(bool)), *reports]
-        joined = map(np.concatenate, zip(*reports))
-        self.n_iter_, self.gradient_norm_, self.error_, converged = joined
+    def _record(self, reports: list[tuple[np.ndarray, ...]]) -> None:
+        no_floats = np.empty(0)
+        no_report = (np.empty(0, int), no_floats, no_floats, np.empty(0, bool))
+        columns = zip(no_report, *reports)
+        self.n_iter_, self.gradient_norm_, self.error_, converged = map(np.concatenate, columns)
         self.n_unconverged_ = int((~converged).sum())
         if self.n_unconverged_:
             warnings.warn(
@@ -252,5 +295,6 @@ def _spread(encoded: Encoded, n: int) -> Encoded:
     lengths = np.diff(encoded.offsets)
     rows = np.flatnonzero(lengths > 0)
     if rows.size > n:
-        rows = rows[np.linspace(0, rows.size - 1, n).astype(int)]
+        places = np.linspace(0, rows.size - 1, n).astype(int)
+        rows = rows[places]
     return encoded.take(rows)

@@ -3,16 +3,19 @@
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+from scipy import sparse
 
 from pacsent.arrays import GOLDEN, splitmix64
 from pacsent.kernels.pv_dbow import GROUP_SIZE, pv_dbow
 from pacsent.progress import bar
+from pacsent.sentences.encoding import BatchPosterior
 from pacsent.sentences.fitted_state import WORD_IDS, Learned
 from pacsent.sentences.methods.sampled_methods import SCHEDULED, NegativeSampling, learning_rates
 from pacsent.sentences.sentence_vectorizer import Name
+from pacsent.text.encoded import Encoded
 from pacsent.threads import n_threads
 
 
@@ -73,72 +76,91 @@ class PVDBOWVectorizer(NegativeSampling):
 
     _no_posterior: ClassVar[str] = "its vectors are points, trained without a prior"
 
-    def _needs_prior_table(self):
+    def _needs_prior_table(self) -> bool:
         return False
 
-    def _start(self, counts, seed):
+    def _start(self, counts: sparse.csr_matrix, seed: int) -> np.ndarray:
         """Small random vectors, seeded by the sentences' words and counts alone."""
+        # A sum of hashes does not depend on the order of the words.
+        scaled_counts = np.rint(counts.data * 256.0).astype(np.uint64)
         with np.errstate(over="ignore"):
-            mixed = splitmix64(counts.indices.astype(np.uint64) + np.uint64(seed) + GOLDEN)
-            mixed *= np.rint(counts.data * 256.0).astype(np.uint64) * np.uint64(2) + np.uint64(1)
-            totals = np.concatenate([[np.uint64(0)], np.cumsum(mixed, dtype=np.uint64)])
-            seeds = splitmix64(totals[counts.indptr[1:]] - totals[counts.indptr[:-1]] + GOLDEN)
+            word_hashes = splitmix64(counts.indices.astype(np.uint64) + np.uint64(seed) + GOLDEN)
+            word_hashes *= scaled_counts * np.uint64(2) + np.uint64(1)  # odd: nothing is lost
+            running_sums = np.cumsum(word_hashes, dtype=np.uint64)
+            totals = np.concatenate([[np.uint64(0)], running_sums])
+            sentence_sums = totals[counts.indptr[1:]] - totals[counts.indptr[:-1]]
+            seeds = splitmix64(sentence_sums + GOLDEN)
         seeds = np.maximum(seeds, np.uint64(1))
+
         n_dims = self.word_vectors.n_dims
         start = [np.random.default_rng(own_seed).random(n_dims) - 0.5 for own_seed in seeds]
-        return (np.array(start).reshape(-1, n_dims) / n_dims).astype(np.float32)
+        vectors = np.array(start).reshape(-1, n_dims) / n_dims
+        return vectors.astype(np.float32)
 
-    def _learn(self, encoded):
+    def _learn(self, encoded: Encoded) -> dict[str, Any]:
         values = super()._learn(encoded)
-        A = np.array(self._tables()[0], dtype=np.float32)
-        vectors = self._start(self.word_vectors.vocabulary.count(encoded), values["seed"])
+        A_hat, _ = self._tables()
+        A = np.array(A_hat, dtype=np.float32)  # a copy, which is trained
+        counts = self.word_vectors.vocabulary.count(encoded)
+        vectors = self._start(counts, values["seed"])
         sentences = (encoded.ids, encoded.offsets)
         noise = self._alias_table(values["noise_counts"])
+
         rng = np.random.default_rng(values["seed"])
         n_jobs = n_threads(self.n_jobs)
+        is_shown = bool(self.verbose)
         with (
-            bar("PV-DBOW", total=self.n_epochs, unit="epochs", enabled=self.verbose) as shown,
+            bar("PV-DBOW", total=self.n_epochs, unit="epochs", enabled=is_shown) as progress,
             ThreadPoolExecutor(n_jobs) as pool,
         ):
             for eta in learning_rates(self.n_epochs, self.learning_rate):
-                members = _groups(encoded.offsets, rng.permutation(encoded.n_sentences))
-                members = rng.permutation(members)
+                order = rng.permutation(encoded.n_sentences)
+                members = rng.permutation(_groups(encoded.offsets, order))
                 states = rng.integers(1, 2**63, len(members), dtype=np.uint64)
                 rates = np.array([eta], np.float32)
-                work = []
-                for t in range(n_jobs):
-                    groups = members[t::n_jobs].copy(), states[None, t::n_jobs].copy()
-                    work.append(
-                        pool.submit(pv_dbow, groups, sentences, A, noise, rates, True, vectors)
-                    )
-                for future in work:
-                    future.result()
-                shown.advance()
-        words = np.flatnonzero(values["noise_counts"])
-        return values | {"words": words, "word_vectors": A[words].astype(self._dtype, copy=False)}
 
-    def _table(self):
+                futures = []
+                for thread in range(n_jobs):
+                    thread_members = members[thread::n_jobs].copy()
+                    thread_states = states[None, thread::n_jobs].copy()
+                    groups = thread_members, thread_states
+                    future = pool.submit(pv_dbow, groups, sentences, A, noise, rates, True, vectors)
+                    futures.append(future)
+                for future in futures:
+                    future.result()
+                progress.advance()
+
+        words = np.flatnonzero(values["noise_counts"])
+        values["words"] = words
+        values["word_vectors"] = A[words].astype(self._dtype, copy=False)
+        return values
+
+    def _table(self) -> np.ndarray:
         """A after training, in single precision."""
-        A = np.array(self._tables()[0], dtype=np.float32)
+        A_hat, _ = self._tables()
+        A = np.array(A_hat, dtype=np.float32)  # a copy
         A[self.words_] = self.word_vectors_
         return A
 
-    def _prepared(self):
+    def _prepared(self) -> BatchPosterior:
         table = self._derived("table", self._table)
         noise = self._derived("alias", partial(self._alias_table, self.noise_counts_))
 
-        def posterior(encoded, means):
+        def posterior(encoded: Encoded, means: np.ndarray) -> tuple[np.ndarray, Any]:
             counts = self.word_vectors.vocabulary.count(encoded)
             vectors = self._start(counts, self.seed_)
-            # sorted, so that the order of the words changes nothing
+            rates = learning_rates(self.n_epochs, self.learning_rate).astype(np.float32)
+
+            # Words in the order of their ids, so that the order in the text changes nothing.
             ids = np.repeat(counts.indices, counts.data.astype(np.int64))
             sentences = (ids, encoded.offsets)
+
+            # The same negative samples for every sentence, so that its company changes nothing.
             members = _groups(encoded.offsets, np.arange(encoded.n_sentences))
             rng = np.random.default_rng(self.seed_)
-            rates = np.array(list(learning_rates(self.n_epochs, self.learning_rate)), np.float32)
-            # the same negative samples for every sentence, so that its company changes nothing
-            of_epochs = [rng.integers(1, 2**63, dtype=np.uint64) for _ in rates]
-            states = np.tile(np.array(of_epochs, np.uint64)[:, None], len(members))
+            epoch_states = [rng.integers(1, 2**63, dtype=np.uint64) for _ in rates]
+            states = np.tile(np.array(epoch_states, np.uint64)[:, None], len(members))
+
             pv_dbow((members, states), sentences, table, noise, rates, False, vectors)
             means[...] = vectors
             return np.zeros(encoded.n_sentences), None
@@ -146,9 +168,11 @@ class PVDBOWVectorizer(NegativeSampling):
         return posterior
 
 
-def _groups(offsets, order):
+def _groups(offsets: np.ndarray, order: np.ndarray) -> np.ndarray:
     """Sentences of about equal length together, long ones first, (n, GROUP_SIZE); -1 for none."""
-    by_length = order[np.argsort(-np.diff(offsets)[order], kind="stable")]
-    members = np.full(-(-order.size // GROUP_SIZE) * GROUP_SIZE, -1)
+    lengths = np.diff(offsets)[order]
+    by_length = order[np.argsort(-lengths, kind="stable")]
+    n_groups = -(-order.size // GROUP_SIZE)
+    members = np.full(n_groups * GROUP_SIZE, -1)
     members[: order.size] = by_length
     return members.reshape(-1, GROUP_SIZE)

@@ -1,8 +1,9 @@
-"""What the methods with the negative sampling loss share: PB-neg, w-PB-neg and PV-DBOW."""
+"""Base class of the methods with the negative sampling loss: PB-neg, w-PB-neg and PV-DBOW."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -10,6 +11,7 @@ from sklearn.utils import check_random_state
 from pacsent.parameter_checks import Interval
 from pacsent.sentences.fitted_state import Learned
 from pacsent.sentences.sentence_vectorizer import ROLES, SentenceVectorizer
+from pacsent.text.encoded import Encoded
 from pacsent.words.noise import alias, noise_probabilities
 
 POSITIVE = Interval(Real, 0, None, closed="neither")
@@ -17,7 +19,7 @@ POSITIVE = Interval(Real, 0, None, closed="neither")
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class NegativeSampling(SentenceVectorizer):
-    """What the three share: the noise distribution, learned from the training counts."""
+    """A method with a noise distribution, which it learns from the training counts."""
 
     learns_from_text: ClassVar[bool] = True
     learned: ClassVar = {
@@ -38,7 +40,7 @@ class NegativeSampling(SentenceVectorizer):
     swap_roles: bool = False
     random_state: int | np.random.RandomState | None = None
 
-    def _learn(self, encoded):
+    def _learn(self, encoded: Encoded) -> dict[str, Any]:
         if not encoded.ids.size:
             raise ValueError(
                 f"X must have words that the vectors know. Got {encoded.n_sentences:,} sentences "
@@ -49,39 +51,45 @@ class NegativeSampling(SentenceVectorizer):
             "seed": int(check_random_state(self.random_state).randint(2**31)),
         }
 
-    def _read_values(self, state):
+    def _read_values(self, state: Mapping[str, np.ndarray]) -> dict[str, Any]:
         values = super()._read_values(state)
         if not values["noise_counts"].any():
             raise ValueError("noise_counts must have a number above 0")
         return values
 
-    def _float_tables(self):
+    def _float_tables(self) -> Any:
         """(A_hat, B_hat) in a precision the kernels know, widened once."""
         tables = self._tables()
-        if all(table is None or table.dtype in (np.float32, np.float64) for table in tables):
+        is_narrow = [t is not None and t.dtype not in (np.float32, np.float64) for t in tables]
+        if not any(is_narrow):
             return tables
-        return self._derived(
-            "floats", lambda: tuple(np.asarray(table, dtype=np.float32) for table in tables)
-        )
 
-    def _n_negatives_of_theorem(self):
+        def widen() -> tuple[np.ndarray, ...]:
+            return tuple(np.asarray(table, dtype=np.float32) for table in tables)
+
+        return self._derived("floats", widen)
+
+    def _n_negatives_of_theorem(self) -> int:
         return self.n_negatives
 
-    def _noise_power_of_theorem(self):
+    def _noise_power_of_theorem(self) -> float:
         return self.noise_power
 
-    def _noise_counts_of_theorem(self):
+    def _noise_counts_of_theorem(self) -> np.ndarray:
         return self.noise_counts_
 
-    def _noise_of_counts(self, noise_counts):
+    def _noise_of_counts(self, noise_counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """(words, probabilities) of the noise distribution, on its support."""
         words = np.flatnonzero(noise_counts)
         return words, noise_probabilities(noise_counts[words], self.noise_power)
 
-    def _alias_table(self, noise_counts):
+    def _alias_table(
+        self, noise_counts: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
         """(words, keep, other, n_negatives), from which kernels draw negative samples."""
         words, p = self._noise_of_counts(noise_counts)
-        return (words, *alias(p), self.n_negatives)
+        keep, other = alias(p)
+        return words, keep, other, self.n_negatives
 
 
 # The constraints of the methods that minimise an objective with a penalty.

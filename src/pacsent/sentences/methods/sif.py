@@ -4,14 +4,16 @@ Everything is learned from the table and its counts, so that `fit` is free and a
 what Average costs; SIF and uSIF can take the texts given to `fit` instead (`solvers.weights`).
 """
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from numbers import Real
-from typing import ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
 from pacsent.arrays import unit_rows
 from pacsent.parameter_checks import Interval, StrOptions
+from pacsent.sentences.encoding import BatchPosterior
 from pacsent.sentences.fitted_state import Learned
 from pacsent.sentences.methods.closed_forms import ClosedForm
 from pacsent.sentences.pooling import PoolTable, pool
@@ -26,6 +28,11 @@ from pacsent.sentences.solvers.weights import (
     sif_weights,
     usif_a,
 )
+from pacsent.text.encoded import Encoded
+from pacsent.words.vector_table import VectorTable
+
+# A function (encoded, scale, means) that writes scale times the sums of sentences to the means.
+AddSums = Callable[[Encoded, np.ndarray, np.ndarray], None]
 
 _BLOCK_ROWS = 1 << 14  # rows of a table transformed at a time
 
@@ -57,18 +64,18 @@ class _Weighted(ClosedForm):
     lam: float = float("inf")
     prior_variance: float = 1.0
 
-    def _shares(self) -> np.ndarray:
-        """Share of each word in the source corpus, (n_words,)."""
+    def _fractions(self) -> np.ndarray:
+        """Fraction of each word in the source corpus, (n_words,)."""
         vocabulary = self.word_vectors.vocabulary
         counts = vocabulary.require_counts(type(self).__name__)
         return counts / max(counts.sum(), 1)
 
-    def _posterior_of(self, add_sums):
+    def _posterior_of(self, add_sums: AddSums) -> BatchPosterior:
         """The function of `_prepared`, where add_sums(encoded, scale, means) writes the sums."""
-        # the same for every sentence that has a token
+        # The same for every sentence that has a token.
         c_A, _, var_Q = l2_coefficients(np.ones(1, bool), 1.0, 1.0 / self.prior_variance, self.lam)
 
-        def posterior(encoded, means):
+        def posterior(encoded: Encoded, means: np.ndarray) -> tuple[np.ndarray, Any]:
             n_tokens = encoded.offsets[1:] - encoded.offsets[:-1]
             add_sums(encoded, c_A / np.maximum(n_tokens, 1), means)  # no token: an empty sum
             return np.where(n_tokens > 0, var_Q, np.nan), None
@@ -152,14 +159,14 @@ class SIFVectorizer(_Weighted):
         return self.learn_from == "texts"
 
     @property
-    def _paper_name(self):
+    def _paper_name(self) -> str:
         return self.weights if isinstance(self.weights, str) else ""
 
-    def _needs_prior_table(self):
+    def _needs_prior_table(self) -> bool:
         return False
 
-    def _learn(self, encoded):
-        p = self._shares()
+    def _learn(self, encoded: Encoded) -> dict[str, Any]:
+        p = self._fractions()
         length = _SENTENCE_LENGTH
         if self.learn_from == "texts":
             if encoded.ids.size == 0:
@@ -169,39 +176,56 @@ class SIFVectorizer(_Weighted):
                     "Pass texts, or learn_from='table'."
                 )
             length = max(1.0, encoded.ids.size / encoded.n_sentences)
+
         a = float(self.a) if self.weights == "SIF" else float(usif_a(p, length))
         weights = self._word_weights(p, a)
         if self.learn_from == "texts":
-            scale = 1.0 / np.maximum(np.diff(encoded.offsets), 1)
-            vectors = np.empty((encoded.n_sentences, self.n_dims), self._dtype)
-            table = PoolTable(self._vector_tables()[0], self._dtype)
-            pool(encoded, [(table, weights.astype(self._dtype), scale)], vectors)
-            second = moments(vectors, np.full(len(vectors), 1.0 / len(vectors)))[1]
+            second = self._moment_of_texts(encoded, weights)
         else:
-            frequent = heaviest(p * weights)  # the others hardly occur, and are most of the table
-            A = self._vector_tables()[0].read(frequent)
-            p, weights = p[frequent], weights[frequent]
-            _, second = moments(A, p * weights**2)
-            second = sentence_moment((p * weights) @ A.astype(float), second, length)
+            second = self._moment_of_table(p, weights, length)
+
         directions, shares = main_directions(second, _N_DIRECTIONS[self.weights])
         if self.weights == "SIF":  # removed as a whole
             shares = np.ones(len(shares))
         return {"a": a, "directions": directions, "shares": shares}
 
-    def _word_weights(self, p, a):
+    def _moment_of_texts(self, encoded: Encoded, weights: np.ndarray) -> np.ndarray:
+        """Second moment of the weighted means of these texts, (n_dims, n_dims)."""
+        A_hat, _ = self._vector_tables()
+        table = PoolTable(A_hat, self._dtype)
+        scale = 1.0 / np.maximum(np.diff(encoded.offsets), 1)
+        vectors = np.empty((encoded.n_sentences, self.n_dims), self._dtype)
+        pool(encoded, [(table, weights.astype(self._dtype), scale)], vectors)
+
+        same_weights = np.full(len(vectors), 1.0 / len(vectors))
+        _, second = moments(vectors, same_weights)
+        return second
+
+    def _moment_of_table(self, p: np.ndarray, weights: np.ndarray, length: float) -> np.ndarray:
+        """The same of texts of `length` independent words of the source."""
+        frequent = heaviest(p * weights)  # the others hardly occur, and are most of the table
+        A_hat, _ = self._vector_tables()
+        A = A_hat.read(frequent)
+        p = p[frequent]
+        weights = weights[frequent]
+        _, second = moments(A, p * weights**2)
+        mean = (p * weights) @ A.astype(float)
+        return sentence_moment(mean, second, length)
+
+    def _word_weights(self, p: np.ndarray, a: float) -> np.ndarray:
         if self.weights == "SIF":
             return sif_weights(p, a)
         return 2 * sif_weights(p, a / 2)  # a/(a/2 + p) = 2 (a/2) / (a/2 + p)
 
-    def _prepared(self):
+    def _prepared(self) -> BatchPosterior:
         table, _ = self._pool_tables()
-        weights = self._word_weights(self._shares(), self.a_).astype(self._dtype)
+        weights = self._word_weights(self._fractions(), self.a_).astype(self._dtype)
         U = self.directions_.astype(self._dtype)  # (n_directions, n_dims)
         removed = (self.directions_ * self.shares_[:, None]).astype(self._dtype)
 
-        def add_sums(encoded, scale, means):
+        def add_sums(encoded: Encoded, scale: np.ndarray, means: np.ndarray) -> None:
             pool(encoded, [(table, weights, scale)], means)
-            # one product for each direction: a sentence's vector does not depend on its batch
+            # One product for each direction: a sentence's vector does not depend on its batch.
             parts = [np.einsum("ij,j->i", means, u) for u in U]
             for part, direction in zip(parts, removed):
                 means -= part[:, None] * direction
@@ -261,37 +285,48 @@ class SIFSumVectorizer(_Weighted):
 
     a: float = 1.5e-3
 
-    def _word_weights(self):
-        return np.sqrt(sif_weights(self._shares(), self.a))
+    def _word_weights(self) -> np.ndarray:
+        return np.sqrt(sif_weights(self._fractions(), self.a))
 
-    def _learn(self, encoded):
-        q = self._shares() * self._word_weights()
-        frequent = heaviest(q)  # the others hardly occur, and are most of the table
-        q = q[frequent] / max(q[frequent].sum(), np.finfo(float).tiny)
-        tables = [table.read(frequent) for table in self._vector_tables()]
-        centres = np.stack([q @ table.astype(float) for table in tables])
-        mean, second = moments(_summed_rows(tables, centres), q)
+    def _learn(self, encoded: Encoded) -> dict[str, Any]:
+        weights = self._fractions() * self._word_weights()
+        frequent = heaviest(weights)  # the others hardly occur, and are most of the table
+        q = weights[frequent]
+        q = q / max(q.sum(), np.finfo(float).tiny)
+
+        A_hat, B_hat = self._both_tables()
+        rows = [A_hat.read(frequent), B_hat.read(frequent)]
+        centres = np.stack([q @ table.astype(float) for table in rows])
+        mean, second = moments(_sum_unit_rows(rows, centres), q)
         return {"centres": centres, "map": damping(mean, second, _APERTURE)}
+
+    def _both_tables(self) -> tuple[VectorTable, VectorTable]:
+        A_hat, B_hat = self._vector_tables()
+        return A_hat, cast(VectorTable, B_hat)  # these settings always read it
 
     def table(self) -> np.ndarray:
         """T above, (n_words, n_dims): what the words of a sentence are replaced by."""
 
-        def build():
-            tables, map_ = self._vector_tables(), self.map_.astype(self._dtype)
-            table = np.empty(tables[0].shape, self._dtype)
+        def build() -> np.ndarray:
+            A_hat, B_hat = self._both_tables()
+            map_ = self.map_.astype(self._dtype)
+            table = np.empty(A_hat.shape, self._dtype)
             for start in range(0, len(table), _BLOCK_ROWS):
                 block = slice(start, start + _BLOCK_ROWS)
-                table[block] = _summed_rows([t.read(block) for t in tables], self.centres_) @ map_
+                rows = [A_hat.read(block), B_hat.read(block)]
+                table[block] = _sum_unit_rows(rows, self.centres_) @ map_
             return table
 
         return self._derived("table", build)
 
-    def _prepared(self):
+    def _prepared(self) -> BatchPosterior:
         table = self._derived("pool table", lambda: PoolTable(self.table(), self._dtype))
         weights = self._word_weights().astype(self._dtype)
-        return self._posterior_of(
-            lambda encoded, scale, means: pool(encoded, [(table, weights, scale)], means)
-        )
+
+        def add_sums(encoded: Encoded, scale: np.ndarray, means: np.ndarray) -> None:
+            pool(encoded, [(table, weights, scale)], means)
+
+        return self._posterior_of(add_sums)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -326,23 +361,25 @@ class ConcatVectorizer(_Weighted):
         """Numbers of a vector: those of both matrices."""
         return 2 * self.word_vectors.n_dims
 
-    def _prepared(self):
+    def _prepared(self) -> BatchPosterior:
         n_dims = self.word_vectors.n_dims
         tables = self._pool_tables()
 
-        def add_sums(encoded, scale, means):
+        def add_sums(encoded: Encoded, scale: np.ndarray, means: np.ndarray) -> None:
+            halves = means[:, :n_dims], means[:, n_dims:]
             pooled = np.empty((len(means), n_dims), means.dtype)
-            for half, table in zip((means[:, :n_dims], means[:, n_dims:]), tables):
+            for half, table in zip(halves, tables):
                 pool(encoded, [(table, None, scale)], pooled)
                 half[...] = pooled
 
         return self._posterior_of(add_sums)
 
 
-def _summed_rows(tables, centres) -> np.ndarray:
+def _sum_unit_rows(tables: Sequence[np.ndarray], centres: np.ndarray) -> np.ndarray:
     """Unit rows of two centred tables, summed."""
     parts = []
     for table, centre in zip(tables, centres):
         dtype = np.float64 if table.dtype == np.float64 else np.float32
-        parts.append(unit_rows(np.asarray(table, dtype) - centre.astype(dtype)))
+        centred = np.asarray(table, dtype) - centre.astype(dtype)
+        parts.append(unit_rows(centred))
     return parts[0] + parts[1]

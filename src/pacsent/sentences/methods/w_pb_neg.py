@@ -1,13 +1,14 @@
 """w-PB-neg: one posterior for each word, shared by all sentences."""
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
 
 from pacsent.parameter_checks import StrOptions
 from pacsent.progress import bar
+from pacsent.sentences.encoding import BatchPosterior
 from pacsent.sentences.fitted_state import WORD_IDS, Learned
 from pacsent.sentences.methods.closed_forms import sum_rows
 from pacsent.sentences.methods.sampled_methods import (
@@ -18,10 +19,9 @@ from pacsent.sentences.methods.sampled_methods import (
     learning_rates,
 )
 from pacsent.sentences.pooling import PoolTable, pool
-from pacsent.sentences.posterior_terms import ObjectiveTerms
+from pacsent.sentences.posterior_terms import ObjectiveTerms, Sentences
 from pacsent.sentences.sentence_vectorizer import Name
-from pacsent.sentences.solvers import pb_neg as pb_neg
-from pacsent.sentences.solvers import w_pb_neg as w_pb_neg
+from pacsent.sentences.solvers import pb_neg, w_pb_neg
 from pacsent.sentences.solvers.gaussians import kl_gaussians
 from pacsent.text.encoded import Encoded
 from pacsent.threads import n_threads, one_blas_thread
@@ -111,18 +111,19 @@ class WordPBNegVectorizer(ObjectiveTerms, NegativeSampling):
     learning_rate: float = 0.025
     verbose: bool | int = False
 
-    def _learn(self, encoded):
+    def _learn(self, encoded: Encoded) -> dict[str, Any]:
         values = super()._learn(encoded)
         words, p_noise = self._noise_of_counts(values["noise_counts"])
         counts = self._trained_counts(encoded, words)
+
         prior_scale = 1.0
         if self.prior_variance == "matched":
             prior_scale = w_pb_neg.matched_scale(counts)
         median_variance = None if isinstance(self.prior_variance, str) else self.prior_variance
         var_P_of_all = w_pb_neg.prior_variances(values["noise_counts"], median_variance)
         var_P = prior_scale * var_P_of_all[words]
-
         lam = self.lam / prior_scale
+
         mu, var_Q = self._train(counts, words, p_noise, var_P, lam, values["seed"])
         return values | {
             "words": words,
@@ -153,31 +154,43 @@ class WordPBNegVectorizer(ObjectiveTerms, NegativeSampling):
         mu, var_Q = self._train(counts, words, p_noise, var_P, lam, noise["seed"])
         return words, mu, var_Q
 
-    def _trained_counts(self, encoded, words):
+    def _trained_counts(self, encoded: Encoded, words: np.ndarray) -> sparse.csr_matrix:
         """Counts of the trained words in each sentence that has any, (n_sentences, n_trained)."""
-        counts = self.word_vectors.vocabulary.count(encoded).tocsc()[:, words].tocsr()
-        return counts[np.diff(counts.indptr) > 0]
+        all_counts = self.word_vectors.vocabulary.count(encoded)
+        counts = all_counts.tocsc()[:, words].tocsr()
+        has_words = np.diff(counts.indptr) > 0
+        return counts[has_words]
 
-    def _train(self, counts, words, p_noise, var_P, lam, seed):
+    def _train(
+        self,
+        counts: sparse.csr_matrix,
+        words: np.ndarray,
+        p_noise: np.ndarray,
+        var_P: np.ndarray,
+        lam: float,
+        seed: int,
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Means and variances of the posteriors of `words`."""
         A_hat, B_hat = self._float_tables()
-        tables = np.float32(A_hat[words]), np.float32(B_hat[words])
+        is_shown = bool(self.verbose)
+        A = np.asarray(A_hat[words], dtype=np.float32)
+        B = np.asarray(B_hat[words], dtype=np.float32)
         with (
             one_blas_thread(),
-            bar("w-PB-neg", total=self.n_epochs, unit="epochs", enabled=self.verbose) as progress,
+            bar("w-PB-neg", total=self.n_epochs, unit="epochs", enabled=is_shown) as progress,
         ):
-            settings = {"n_negatives": self.n_negatives, "lam": lam}
-            settings |= {"weighting": self.weighting, "n_threads": n_threads(self.n_jobs)}
-            steps = learning_rates(self.n_epochs, self.learning_rate)
             mu, rho = w_pb_neg.train(
                 counts,
-                tables,
+                (A, B),
                 var_P,
                 p_noise,
-                steps=steps,
+                steps=learning_rates(self.n_epochs, self.learning_rate),
+                n_negatives=self.n_negatives,
+                lam=lam,
+                weighting=self.weighting,
+                n_threads=n_threads(self.n_jobs),
                 rng=np.random.default_rng(seed),
                 callback=lambda epoch: progress.advance(),
-                **settings,
             )
         if not (np.isfinite(mu).all() and np.isfinite(rho).all()):
             raise ValueError(
@@ -187,53 +200,59 @@ class WordPBNegVectorizer(ObjectiveTerms, NegativeSampling):
             )
         return mu, np.exp(rho)
 
-    def _prior_terms(self, counts):
+    def _prior_terms(self, counts: sparse.csr_matrix) -> tuple[np.ndarray, np.ndarray]:
         """The prior of h_S = sum of (c_v/n) h_v that the priors of the words imply."""
         n_tokens = np.asarray(counts.sum(axis=1)).ravel()
         _, B_hat = self._float_tables()
         variances = np.zeros(self.word_vectors.n_words)
         variances[self.words_] = self.prior_variances_
-        shares = sparse.csr_matrix(sparse.diags_array(1.0 / n_tokens) @ counts)
-        return sum_rows(shares, B_hat), shares.power(2) @ variances
+        fractions = sparse.csr_matrix(sparse.diags_array(1.0 / n_tokens) @ counts)
+        return sum_rows(fractions, B_hat), fractions.power(2) @ variances
 
-    def _lambda_of(self, n_tokens):
+    def _lambda_of(self, n_tokens: np.ndarray) -> np.ndarray:
         return self.lam / self.prior_scale_
 
-    def _kl_terms(self, sentences):
+    def _kl_terms(self, sentences: Sentences) -> Any:
         _, B_hat = self._float_tables()
-        posteriors = self.word_means_, self.word_variances_
-        return float(kl_gaussians(*posteriors, B_hat[self.words_], self.prior_variances_).sum())
+        kl = kl_gaussians(
+            self.word_means_, self.word_variances_, B_hat[self.words_], self.prior_variances_
+        )
+        return float(kl.sum())
 
-    def _data_terms(self, sentences):
+    def _data_terms(self, sentences: Sentences) -> Any:
         words, p_noise = self._noise_of_counts(self.noise_counts_)
         A_hat, _ = self._float_tables()
-        posterior = sentences.mu, sentences.var_Q
         kp = self.n_negatives * p_noise
-        losses = pb_neg.expected_loss(*posterior, sentences.counts, A_hat, words, kp)
+        losses = pb_neg.expected_loss(
+            sentences.mu, sentences.var_Q, sentences.counts, A_hat, words, kp
+        )
         omega = w_pb_neg.sentence_weights(sentences.n_tokens, self.weighting)
         return float(omega @ losses)
 
-    def _zero_one_risk(self, sentences, n_negatives):
+    def _zero_one_risk(self, sentences: Sentences, n_negatives: int) -> Any:
         risks = super()._zero_one_risk(sentences, n_negatives)
         return float(sentences.n_tokens @ risks / sentences.n_tokens.sum())
 
-    def _theorem_size(self, n_tokens):
+    def _theorem_size(self, n_tokens: np.ndarray) -> Any:
         return n_tokens.sum()
 
-    def _prepared(self):
-        def build():
-            means = self._float_tables()[1].astype(self._dtype)  # a copy
+    def _prepared(self) -> BatchPosterior:
+        def build() -> tuple[PoolTable, np.ndarray]:
+            _, B_hat = self._float_tables()
+            means = B_hat.astype(self._dtype)  # a copy
+            means[self.words_] = self.word_means_
             variances = np.zeros(self.word_vectors.n_words)
-            means[self.words_], variances[self.words_] = self.word_means_, self.word_variances_
+            variances[self.words_] = self.word_variances_
             return PoolTable(means, self._dtype), variances
 
         # The posteriors of all words: learned ones, and the prior mean of the others.
         table, word_variances = self._derived("tables", build)
 
-        def posterior(encoded, means):
+        def posterior(encoded: Encoded, means: np.ndarray) -> tuple[np.ndarray, Any]:
             n_tokens = np.maximum(np.diff(encoded.offsets), 1)
             pool(encoded, [(table, None, 1.0 / n_tokens)], means)
             counts = self.word_vectors.vocabulary.count(encoded)
-            return (counts.power(2) @ word_variances) / n_tokens.astype(float) ** 2, None
+            variances = (counts.power(2) @ word_variances) / n_tokens.astype(float) ** 2
+            return variances, None
 
         return posterior
