@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
+from scipy import special
 
 from pacsent.bounds import pac_bayes as bounds
 
@@ -136,6 +137,14 @@ class TestNeverBelow:
 
         assert tail(p) <= mpmath.mpf(delta)
         assert tail(p * (1 - 1e-8)) > mpmath.mpf(delta)
+
+    def test_a_limit_that_scipy_finds_too_small_is_widened(self, monkeypatch):
+        accurate = special.betaincinv
+        monkeypatch.setattr(special, "betaincinv", lambda a, b, y: accurate(a, b, y) * (1.0 - 1e-6))
+
+        limit = bounds.binomial_tail_inverse(7, 60, 0.05)
+
+        assert special.betaincc(8, 53, limit) <= 0.05
 
 
 class TestProperties:
