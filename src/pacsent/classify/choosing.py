@@ -16,9 +16,12 @@ from pacsent.sentences.encoder import Encoder
 from pacsent.text.ngrams import NGrams
 from pacsent.text.texts import as_texts
 
-_POOL = 5_000  # texts that clusters are made of, at most
-_UNSURE = 10  # times n texts with the smallest margin, of which n are spread
-_DIMS = 50  # of the vectors, where the model has none
+# Texts that clusters are made of, at most.
+_MAX_POOL_TEXTS = 5_000
+# The n texts are spread over this many times n texts with the smallest margin.
+_POOL_FACTOR = 10
+# Dimensions of the points, where the model has no vectors.
+_N_DIMS = 50
 
 
 def next_to_label(
@@ -50,6 +53,11 @@ def next_to_label(
         Texts that have labels already.
     random_state : int, RandomState or None, default=None
 
+    Returns
+    -------
+    array of shape (n,)
+        Rows of `X`, from 0.
+
     Examples
     --------
     >>> from pacsent import TextClassifier
@@ -69,23 +77,28 @@ def next_to_label(
 
     # Rows that may be chosen, and the weight of each, (n_pool,).
     if hasattr(model, "classes_"):
-        largest = np.sort(model.predict_proba(texts), axis=1)
-        margins = largest[:, -1] - largest[:, -2]  # (n_texts,)
-        pool = np.argsort(margins, kind="stable")[: _UNSURE * n]
+        sorted_proba = np.sort(model.predict_proba(texts), axis=1)
+        margins = sorted_proba[:, -1] - sorted_proba[:, -2]  # (n_texts,)
+        surest_last = np.argsort(margins, kind="stable")
+        pool = surest_last[: _POOL_FACTOR * n]
         weights = 1.0 - margins[pool] + 1e-6
     else:
-        pool = np.sort(rng.permutation(len(texts))[: max(_POOL, _UNSURE * n)])
+        n_pool = max(_MAX_POOL_TEXTS, _POOL_FACTOR * n)
+        shuffled = rng.permutation(len(texts))
+        pool = np.sort(shuffled[:n_pool])
         weights = np.ones(pool.size)
 
     # Texts that repeat no earlier one and none that is labelled.
-    clusters = near_duplicate_clusters([*labelled, *(texts[i] for i in pool)])
-    _, first = np.unique(clusters, return_index=True)
-    first = np.sort(first[first >= len(labelled)]) - len(labelled)
-    if first.size >= n:
-        pool = pool[first]
-        weights = weights[first]
+    pool_texts = [texts[row] for row in pool]
+    clusters = near_duplicate_clusters([*labelled, *pool_texts])
+    _, first_of_cluster = np.unique(clusters, return_index=True)
+    is_unlabelled = first_of_cluster >= len(labelled)
+    distinct = np.sort(first_of_cluster[is_unlabelled]) - len(labelled)
+    if distinct.size >= n:
+        pool = pool[distinct]
+        weights = weights[distinct]
 
-    points = _make_points(model, [texts[i] for i in pool])
+    points = _make_points(model, [texts[row] for row in pool])
     return pool[_spread(points, weights, n, rng)]
 
 
@@ -95,14 +108,20 @@ def _make_points(model: Any, texts: list[str]) -> np.ndarray:
     if encoder is not None:
         points = np.asarray(encoder.transform(texts), np.float64)
     else:
-        X = NGrams.of(texts, (1, 1)).tf_idf(texts).astype(np.float64)
-        if X.shape[1] == 0:
-            points = np.zeros((len(texts), 1))
-        elif min(X.shape) <= _DIMS:
-            points = X.toarray()
-        else:
-            points = TruncatedSVD(_DIMS, random_state=0).fit_transform(X)
-    return points / np.maximum(np.linalg.norm(points, axis=1, keepdims=True), 1e-12)
+        points = _make_word_points(texts)
+    lengths = np.linalg.norm(points, axis=1, keepdims=True)
+    return points / np.maximum(lengths, 1e-12)
+
+
+def _make_word_points(texts: list[str]) -> np.ndarray:
+    """The tf-idf of the words of texts, in at most `_N_DIMS` dimensions where there are more."""
+    words = NGrams.of(texts, (1, 1))
+    X = words.tf_idf(texts).astype(np.float64)
+    if X.shape[1] == 0:
+        return np.zeros((len(texts), 1))
+    if min(X.shape) <= _N_DIMS:
+        return X.toarray()
+    return TruncatedSVD(_N_DIMS, random_state=0).fit_transform(X)
 
 
 def _find_encoder(model: Any, texts: list[str]) -> Encoder | None:
@@ -120,16 +139,25 @@ def _spread(
     points: np.ndarray, weights: np.ndarray, n: int, rng: np.random.RandomState
 ) -> np.ndarray:
     """Rows of n points, each the nearest to the centroid of its cluster, heaviest cluster first."""
+    heaviest_first = np.argsort(-weights, kind="stable")
     if len(points) <= n:
-        return np.argsort(-weights, kind="stable")
+        return heaviest_first
     if n == 1:
         return np.array([int(np.argmax(weights))])
+
     n_different = len(np.unique(points.round(9), axis=0))
     clustering = KMeans(min(n, n_different), n_init=1, random_state=rng)
     clustering.fit(points, sample_weight=weights)
-    distances = np.square(points - clustering.cluster_centers_[clustering.labels_]).sum(axis=1)
-    order = np.lexsort((distances, clustering.labels_))
-    nearest = order[np.unique(clustering.labels_[order], return_index=True)[1]]
+    cluster_of_point = clustering.labels_
+
+    # The nearest point of each cluster.
+    differences = points - clustering.cluster_centers_[cluster_of_point]
+    distances = np.square(differences).sum(axis=1)  # (n_points,)
+    order = np.lexsort((distances, cluster_of_point))
+    _, first_of_cluster = np.unique(cluster_of_point[order], return_index=True)
+    nearest = order[first_of_cluster]
     nearest = nearest[np.argsort(-weights[nearest], kind="stable")]
-    others = np.setdiff1d(np.argsort(-weights, kind="stable"), nearest, assume_unique=True)
+
+    # Where points repeat each other, there are fewer clusters than n.
+    others = np.setdiff1d(heaviest_first, nearest, assume_unique=True)
     return np.concatenate([nearest, others[: n - nearest.size]])

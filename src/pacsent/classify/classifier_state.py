@@ -36,8 +36,9 @@ def to_arrays(fitted: FittedTextClassifier) -> dict[str, np.ndarray]:
         "sizes": list(model.ngrams.sizes),
         "character_sizes": list(model.characters.sizes),
     }
-    arrays = to_tensors(model) | to_tensors(fitted)
-    arrays |= {
+    arrays = {
+        **to_tensors(model),
+        **to_tensors(fitted),
         "hashes": model.ngrams.hashes,
         "idf": model.ngrams.idf,
         "characters.hashes": model.characters.hashes,
@@ -51,8 +52,10 @@ def to_arrays(fitted: FittedTextClassifier) -> dict[str, np.ndarray]:
         arrays["out_of_fold.labels"] = fitted.out_of_fold.labels.astype(np.uint8)
         arrays["thresholds"] = fitted.label_thresholds.values
         description["min_labels"] = fitted.label_thresholds.min_labels
+
     text = json.dumps(description, ensure_ascii=False).encode()
-    return {**arrays, "description": np.frombuffer(text, np.uint8)}
+    arrays["description"] = np.frombuffer(text, np.uint8)
+    return arrays
 
 
 def from_arrays(state: Mapping[str, np.ndarray], encoder: Any = None) -> FittedTextClassifier:
@@ -61,17 +64,15 @@ def from_arrays(state: Mapping[str, np.ndarray], encoder: Any = None) -> FittedT
     The arrays may have been written by somebody else: all shapes agree with each other, and all
     numbers are finite and in their range.
     """
-    description = json.loads(checked_tensor(state, "description", np.uint8, (None,)).tobytes())
+    description_bytes = checked_tensor(state, "description", np.uint8, (None,))
+    description = json.loads(description_bytes.tobytes())
     classes, target_type = _read_classes(description)
     _check_description(description)
-    character_weight = checked_tensor(state, "characters.share", np.float64, (2,), low=0)
-    if (character_weight > 1).any():
-        raise ValueError(
-            f"characters.share must be at most 1. Got {character_weight.max()} instead"
-        )
-
+    character_weight = _read_character_weight(state)
     ngrams = _read_ngrams(state, description["sizes"])
     characters = _read_ngrams(state, description["character_sizes"], "characters.")
+
+    # The arrays of the model and of the classifier must agree on these sizes.
     is_binary = len(classes) == 2 and target_type == "classes"
     sizes = {
         "n_columns": 1 if is_binary else len(classes),
@@ -85,11 +86,12 @@ def from_arrays(state: Mapping[str, np.ndarray], encoder: Any = None) -> FittedT
         ngrams=ngrams,
         encoder=encoder,
         characters=characters,
-        character_weight=CharacterWeight(*character_weight.tolist()),
+        character_weight=character_weight,
         **read_fields(TextModel, state, sizes),
     )
     if model.coef_dense.size and encoder is None:
         raise ValueError("it has weights for sentence vectors and no encoder")
+
     named_values = checked_tensor(
         state,
         "named",
@@ -98,12 +100,13 @@ def from_arrays(state: Mapping[str, np.ndarray], encoder: Any = None) -> FittedT
         low=-MAX_WEIGHT,
         below=MAX_WEIGHT,
     )
+    label_thresholds = _read_label_thresholds(state, description, target_type, len(classes))
     return FittedTextClassifier(
         classes=classes,
         target_type=target_type,
         model=model,
         inverse_temperatures=np.array(description["inverse_temperature"]),
-        label_thresholds=_read_label_thresholds(state, description, target_type, len(classes)),
+        label_thresholds=label_thresholds,
         min_coverage=float(description["min_coverage"]),
         selection=description["selection"],
         out_of_fold=_read_out_of_fold(state, target_type, len(classes)),
@@ -118,9 +121,11 @@ def _read_classes(description: dict[str, Any]) -> tuple[np.ndarray, str]:
     target_type = description["targets"]
     if target_type not in _TARGET_TYPES:
         raise ValueError(f"targets must be one of {_TARGET_TYPES}. Got {target_type!r} instead")
+
     # The columns of an indicator matrix may have any order.
     is_in_order = names == sorted(names) or target_type == "indicator"
-    if len(set(names)) != len(names) or len(names) < 2 or not is_in_order:
+    n_different = len(set(names))
+    if n_different != len(names) or n_different < 2 or not is_in_order:
         raise ValueError("classes must be at least two, all different and in order")
     return as_classes(names), target_type
 
@@ -128,14 +133,13 @@ def _read_classes(description: dict[str, Any]) -> tuple[np.ndarray, str]:
 def _check_description(description: dict[str, Any]) -> None:
     """Check the values of `description` that need no array."""
     scales = description["inverse_temperature"]
-    are_positive = isinstance(scales, list) and all(
-        type(scale) in (int, float) and 0 < scale < MAX_WEIGHT for scale in scales
-    )
+    are_positive = isinstance(scales, list) and all(map(_is_positive_weight, scales))
     if not (are_positive and scales):
         raise ValueError(f"inverse_temperature must be positive numbers. Got {scales!r} instead")
 
     names = description["names"]
-    if not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
+    are_strings = isinstance(names, list) and all(isinstance(name, str) for name in names)
+    if not are_strings:
         raise ValueError("names must be a list of strings")
 
     if not isinstance(description["selection"], dict):
@@ -146,11 +150,25 @@ def _check_description(description: dict[str, Any]) -> None:
         raise ValueError(f"min_coverage must be from 0 to 1. Got {min_coverage!r} instead")
 
 
+def _is_positive_weight(value: Any) -> bool:
+    return type(value) in (int, float) and 0 < value < MAX_WEIGHT
+
+
+def _read_character_weight(state: Mapping[str, np.ndarray]) -> CharacterWeight:
+    """The weight of the n-grams of characters in the decision."""
+    values = checked_tensor(state, "characters.share", np.float64, (2,), low=0)
+    if (values > 1).any():
+        raise ValueError(f"characters.share must be at most 1. Got {values.max()} instead")
+    least, usual = values.tolist()
+    return CharacterWeight(least, usual)
+
+
 def _read_ngrams(state: Mapping[str, np.ndarray], sizes: Any, prefix: str = "") -> NGrams:
     """The n-grams of words, or of characters, of a saved model."""
     hashes = checked_tensor(state, f"{prefix}hashes", np.uint64, (None,), low=1)
     if (hashes[1:] <= hashes[:-1]).any():
         raise ValueError(f"{prefix}hashes must be all different and in order")
+
     ngram_sizes = check_ngram_sizes(sizes)
     idf = checked_tensor(
         state, f"{prefix}idf", np.float32, (hashes.size,), low=-MAX_WEIGHT, below=MAX_WEIGHT
@@ -164,6 +182,7 @@ def _read_label_thresholds(
     """Thresholds of labels; None with one class per text."""
     if target_type == "classes":
         return None
+
     values = checked_tensor(state, "thresholds", np.float64, (n_classes,), low=0)
     min_labels = description["min_labels"]
     if min_labels not in (0, 1):
@@ -181,5 +200,7 @@ def _read_out_of_fold(
     else:
         labels = checked_tensor(state, name, np.uint8, (None, n_classes), low=0, below=2)
         labels = labels.astype(bool)
+
     shape = (len(labels), n_classes)
-    return OutOfFold(checked_tensor(state, "out_of_fold.log_proba", np.float64, shape), labels)
+    log_proba = checked_tensor(state, "out_of_fold.log_proba", np.float64, shape)
+    return OutOfFold(log_proba, labels)

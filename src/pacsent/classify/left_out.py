@@ -1,6 +1,7 @@
 """Predictions for every labelled text by models that were not fitted on it."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -56,33 +57,38 @@ def predict_left_out(
     texts = list(texts)
     check_parameters(model)
     labels = ClassLabels.of_column(y.tolist(), len(texts))
-    weights = apply_class_weight(
-        np.ones(len(texts)), model.class_weight, labels.classes, labels.encoded
-    )
+    equal_weights = np.ones(len(texts))
+    weights = apply_class_weight(equal_weights, model.class_weight, labels.classes, labels.encoded)
     training = TrainingTexts(texts, labels, weights, clusters)
     selection = choose_selection(model.selection, training)
     candidates = make_candidates(training, selection, model.Cs, model.dense_scales, model.weighting)
     threads = n_threads(model.n_jobs)
-    how = selection, fold_of_text, threads, clusters
 
     features = make_features(texts, model.encoder, model.method, model.ngrams, model.n_jobs)
     rows = make_rows(training, features)
-    linear = fitting.predict_left_out(rows, candidates, *how)
+    linear = fitting.predict_left_out(rows, candidates, selection, fold_of_text, threads, clusters)
+
     if model.characters is not None:
         sizes = check_ngram_sizes(model.characters, "characters")
         character_ngrams = count_ngrams(texts, sizes, threads, characters=True)
         if len(character_ngrams):
-            character_rows = make_character_rows(rows, character_ngrams.tf_idf(texts, threads))
-            character_candidates = fitting.Candidates(
-                candidates.Cs, candidates.dense_scales, ("tf-idf",)
+            X_characters = character_ngrams.tf_idf(texts, threads)
+            characters = fitting.predict_left_out(
+                make_character_rows(rows, X_characters),
+                replace(candidates, weightings=("tf-idf",)),
+                selection,
+                fold_of_text,
+                threads,
+                clusters,
             )
-            characters = fitting.predict_left_out(character_rows, character_candidates, *how)
             oov_rates = measure_oov_rates(training, features.ngrams, features.X, features.encoder)
             linear = fitting.with_characters(linear, characters, rows, oov_rates)
 
     tested, decisions = linear.left_out
     if decisions.shape[1] > 1:
-        decisions[~_are_learnt(labels.encoded, fold_of_text)[fold_of_text[tested]]] = -np.inf
+        is_learnt = _are_learnt(labels.encoded, fold_of_text)[fold_of_text[tested]]
+        decisions[~is_learnt] = -np.inf
+
     log_p = np.empty((len(texts), labels.classes.size))
     log_p[tested] = log_probabilities(decisions, linear.report["inverse_temperature"])
     return log_p
@@ -90,6 +96,9 @@ def predict_left_out(
 
 def _are_learnt(y: np.ndarray, fold_of_text: np.ndarray) -> np.ndarray:
     """Whether two texts of each class are outside each fold, (n_folds, n_classes) of bool."""
-    n_in_fold = np.zeros((int(fold_of_text.max()) + 1, int(y.max()) + 1), np.int64)
+    n_folds = int(fold_of_text.max()) + 1
+    n_classes = int(y.max()) + 1
+    n_in_fold = np.zeros((n_folds, n_classes), np.int64)
     np.add.at(n_in_fold, (fold_of_text, y), 1)
-    return n_in_fold.sum(axis=0) - n_in_fold >= 2
+    n_outside = n_in_fold.sum(axis=0) - n_in_fold
+    return n_outside >= 2

@@ -13,7 +13,7 @@ from pacsent.classify import fitting
 
 _MAX_AVERAGED = 4  # candidates that are averaged for each label
 _SHARED_THRESHOLDS = np.arange(2, 61) / 100  # thresholds for all labels that are tried
-_MIXING_WEIGHTS = (0.0, 0.25, 0.5, 0.75, 1.0)  # weights of each label's own threshold, tried
+_MIXING_WEIGHTS = (0.0, 0.25, 0.5, 0.75, 1.0)  # weights of each label's own threshold
 # A weak pull towards the line that was fitted, for labels of which hardly any text was held out.
 _LINE_PENALTY = 1e-4
 
@@ -30,10 +30,13 @@ class LabelThresholds(NamedTuple):
         With min_labels = 1, a text of which none does gets the one that comes nearest.
         """
         assigned = proba >= self.values
-        if self.min_labels:
-            rows = np.flatnonzero(~assigned.any(axis=1))
-            ratios = proba[rows] / np.maximum(self.values, 1e-12)
-            assigned[rows, ratios.argmax(axis=1)] = True
+        if not self.min_labels:
+            return assigned
+
+        rows = np.flatnonzero(~assigned.any(axis=1))
+        ratios = proba[rows] / np.maximum(self.values, 1e-12)
+        nearest = ratios.argmax(axis=1)
+        assigned[rows, nearest] = True
         return assigned
 
 
@@ -61,37 +64,37 @@ def fit(
     The candidates with the least loss on texts left out are averaged, for each label its own.
     """
     # Cross-validation: decision values of the candidates, (n_tested, n_labels, n_candidates).
-    part, folds, _ = fitting.select_for_folds(rows, rarest_labels(rows.labels), groups, copies)
-    tried = fitting.cross_validate(part, candidates, folds, n_threads)
-    has = tried.labels  # (n_tested, n_labels) of bool
-    weights = tried.weights  # (n_tested,)
+    strata = rarest_labels(rows.labels)
+    part, folds, _ = fitting.select_for_folds(rows, strata, groups, copies)
+    tested = fitting.cross_validate(part, candidates, folds, n_threads)
+    has = tested.labels  # (n_tested, n_labels) of bool
+    weights = tested.weights  # (n_tested,)
 
     # The weight of each candidate in the decision value of each label, (n_candidates, n_labels).
-    losses = np.stack(
-        [
-            calibrate(tried.values[:, :, candidate], has, weights).losses
-            for candidate in range(len(tried.table))
-        ]
-    )
-    mixture_weights = weigh_candidates(losses, tried.values)
+    losses = calibration_losses(tested)
+    mixture_weights = weigh_candidates(losses, tested.values)
 
     # The mixture is calibrated and thresholds are chosen on the held-out texts.
-    held_out_values = np.einsum("nkc,ck->nk", tried.values, mixture_weights)
+    held_out_values = np.einsum("nkc,ck->nk", tested.values, mixture_weights)
     sigmoids = calibrate(held_out_values, has, weights)
     logits = sigmoids.logits(held_out_values)  # (n_tested, n_labels)
+    proba = expit(logits)
     every_text_has_labels = bool(rows.labels.any(axis=1).all())
-    thresholds = mix_thresholds(expit(logits), has, weights, int(every_text_has_labels))
+    thresholds = mix_thresholds(proba, has, weights, min_labels=int(every_text_has_labels))
 
     # The same mixture is solved on all rows; its sigmoids become a part of its weights.
-    model = fitting.fit_mixture(rows, tried.table, mixture_weights, n_threads)
+    model = fitting.fit_mixture(rows, tested.table, mixture_weights, n_threads)
     slopes = sigmoids.slopes.astype(np.float32)
-    is_exact = (thresholds.apply(expit(logits)) == has).all(axis=1)  # (n_tested,)
-    report = tried.table[losses.sum(axis=1).argmin()] | {
+
+    is_label_right = thresholds.apply(proba) == has  # (n_tested, n_labels)
+    is_exact = is_label_right.all(axis=1)  # (n_tested,)
+    best = losses.sum(axis=1).argmin()
+    report = tested.table[best] | {
         "selection": "folds",
-        "n_candidates": len(tried.table),
+        "n_candidates": len(tested.table),
         "n_tested": len(has),
         "accuracy": float(np.average(is_exact, weights=weights)),
-        "candidates": tried.table,
+        "candidates": tested.table,
         "out_of_fold": fitting.OutOfFold(log_expit(logits), has),
     }
     linear = fitting.Linear(
@@ -103,11 +106,24 @@ def fit(
     return linear, thresholds
 
 
+def calibration_losses(tested: fitting.CandidateValues) -> np.ndarray:
+    """Loss of each candidate for each label after calibration, (n_candidates, n_labels)."""
+    n_candidates = tested.values.shape[2]
+    losses = []
+    for candidate in range(n_candidates):
+        decisions = tested.values[:, :, candidate]
+        sigmoids = calibrate(decisions, tested.labels, tested.weights)
+        losses.append(sigmoids.losses)
+    return np.stack(losses)
+
+
 def rarest_labels(has: np.ndarray) -> np.ndarray:
     """The rarest label of each text, (n,), which folds are stratified by; n_labels without any."""
     n_texts, n_labels = has.shape
     n_with_label = np.where(has, has.sum(axis=0), n_texts + 1)  # (n_texts, n_labels)
-    return np.where(has.any(axis=1), n_with_label.argmin(axis=1), n_labels)
+    rarest = n_with_label.argmin(axis=1)
+    has_any = has.any(axis=1)
+    return np.where(has_any, rarest, n_labels)
 
 
 def weigh_candidates(losses: np.ndarray, values: np.ndarray) -> np.ndarray:
@@ -128,15 +144,17 @@ def weigh_candidates(losses: np.ndarray, values: np.ndarray) -> np.ndarray:
     best = np.argsort(losses, axis=0)[:_MAX_AVERAGED]
     weights = np.zeros_like(losses)
     np.put_along_axis(weights, best, 1.0, axis=0)
-    spread = np.sqrt(np.mean(np.square(values), axis=0)).T + 1e-12  # (n_candidates, n_labels)
+
+    mean_squares = np.mean(np.square(values), axis=0).T  # (n_candidates, n_labels)
+    spread = np.sqrt(mean_squares) + 1e-12
     return weights / weights.sum(axis=0) / spread
 
 
 def calibrate(decisions: np.ndarray, has: np.ndarray, weights: np.ndarray) -> LabelSigmoids:
     """Platt's sigmoid for each label, from decision values of held-out texts, (n, n_labels)."""
+    columns = zip(decisions.T, has.T)
     fits = [
-        fit_sigmoid(label_decisions, has_label, weights)
-        for label_decisions, has_label in zip(decisions.T, has.T)
+        fit_sigmoid(label_decisions, has_label, weights) for label_decisions, has_label in columns
     ]
     slopes, shifts, losses = np.array(fits).T
     return LabelSigmoids(slopes, shifts, losses)
@@ -151,17 +169,24 @@ def fit_sigmoid(
     ----------
     decisions, has, weights : arrays of shape (n,)
         Decision values of one label, whether each text has it, and the weights of the texts.
+
+    Returns
+    -------
+    (float, float, float)
     """
-    scale = max(float(np.sqrt(np.mean(decisions**2))), 1e-12)
+    mean_square = float(np.mean(decisions**2))
+    scale = max(float(np.sqrt(mean_square)), 1e-12)
     z = decisions / scale
     fitted_line = np.array([scale, 0.0])
     total_weight = weights.sum()
 
     def loss_and_gradient(line: np.ndarray) -> tuple[float, np.ndarray]:
         logits = line[0] * z + line[1]
-        loss = (weights * (np.logaddexp(0, logits) - has * logits)).sum() / total_weight
+        losses = np.logaddexp(0, logits) - has * logits  # (n,)
+        loss = (weights * losses).sum() / total_weight
         residuals = weights * (expit(logits) - has) / total_weight
         gradient = np.array([residuals @ z, residuals.sum()])
+
         pull = line - fitted_line
         return loss + _LINE_PENALTY * pull @ pull, gradient + 2 * _LINE_PENALTY * pull
 
@@ -196,32 +221,43 @@ def mix_thresholds(
     micro F1. The weight of a label's own is the one with the best mean of micro and macro F1 on
     these texts, which were left out.
     """
+    shared = _best_shared_threshold(proba, has, weights, min_labels)
+    columns = zip(proba.T, has.T)
+    own = [best_threshold(label_proba, has_label, weights) for label_proba, has_label in columns]
+    own_logits = logit(np.clip(own, 1e-9, 1 - 1e-9))  # (n_labels,)
 
-    def micro_and_macro_f1(values: np.ndarray) -> tuple[float, float]:
-        assigned = LabelThresholds(values, min_labels).apply(proba)
-        n_right = weights @ (has & assigned)  # (n_labels,), weighted
-        n_either = weights @ has + weights @ assigned
-        micro = 2 * n_right.sum() / n_either.sum()
-        macro = (2 * n_right / np.maximum(n_either, 1e-12)).mean()
-        return micro, macro
+    def sum_of_f1(thresholds: LabelThresholds) -> float:
+        return sum(_micro_and_macro_f1(thresholds, proba, has, weights))
 
-    n_labels = proba.shape[1]
-    micro = np.array(
-        [micro_and_macro_f1(np.full(n_labels, value))[0] for value in _SHARED_THRESHOLDS]
-    )
-    shared = float(np.median(_SHARED_THRESHOLDS[micro >= micro.max() - 1e-12]))
-    own = np.array(
-        [
-            best_threshold(label_proba, has_label, weights)
-            for label_proba, has_label in zip(proba.T, has.T)
-        ]
-    )
-    own = np.clip(own, 1e-9, 1 - 1e-9)
-    mixtures = [
-        expit(weight * logit(own) + (1 - weight) * logit(shared)) for weight in _MIXING_WEIGHTS
-    ]
-    values = max(mixtures, key=lambda thresholds: sum(micro_and_macro_f1(thresholds)))
-    return LabelThresholds(values, min_labels)
+    mixtures = []
+    for own_weight in _MIXING_WEIGHTS:
+        values = expit(own_weight * own_logits + (1 - own_weight) * logit(shared))
+        mixtures.append(LabelThresholds(values, min_labels))
+    return max(mixtures, key=sum_of_f1)
+
+
+def _best_shared_threshold(
+    proba: np.ndarray, has: np.ndarray, weights: np.ndarray, min_labels: int
+) -> float:
+    """The threshold for all labels with the best micro F1; the median of equally good ones."""
+    micro = np.empty(_SHARED_THRESHOLDS.size)
+    for number, value in enumerate(_SHARED_THRESHOLDS):
+        thresholds = LabelThresholds(np.full(proba.shape[1], value), min_labels)
+        micro[number], _ = _micro_and_macro_f1(thresholds, proba, has, weights)
+    is_best = micro >= micro.max() - 1e-12
+    return float(np.median(_SHARED_THRESHOLDS[is_best]))
+
+
+def _micro_and_macro_f1(
+    thresholds: LabelThresholds, proba: np.ndarray, has: np.ndarray, weights: np.ndarray
+) -> tuple[float, float]:
+    """F1 of all assigned labels together, and the mean of the labels' own."""
+    assigned = thresholds.apply(proba)
+    n_right = weights @ (has & assigned)  # (n_labels,), weighted
+    n_either = weights @ has + weights @ assigned
+    micro = 2 * n_right.sum() / n_either.sum()
+    macro = (2 * n_right / np.maximum(n_either, 1e-12)).mean()
+    return micro, macro
 
 
 def best_threshold(proba: np.ndarray, has: np.ndarray, weights: np.ndarray) -> float:
@@ -236,10 +272,14 @@ def best_threshold(proba: np.ndarray, has: np.ndarray, weights: np.ndarray) -> f
     expected = (has[order] + sorted_proba) / 2
 
     # F1 if the label is assigned to the first texts of this order, one more in each place.
-    n_right = np.cumsum(sorted_weights * expected)
+    expected_weights = sorted_weights * expected
+    n_right = np.cumsum(expected_weights)
     n_assigned = np.cumsum(sorted_weights)
-    f1 = 2 * n_right / (n_assigned + (sorted_weights * expected).sum())
-    f1[:-1][sorted_proba[:-1] == sorted_proba[1:]] = -1.0  # a threshold cannot separate ties
+    f1 = 2 * n_right / (n_assigned + expected_weights.sum())
+
+    # A threshold cannot separate ties.
+    equals_next = sorted_proba[:-1] == sorted_proba[1:]
+    f1[:-1][equals_next] = -1.0
 
     last = int(np.argmax(f1))
     below = sorted_proba[last + 1] if last + 1 < proba.size else 0.0

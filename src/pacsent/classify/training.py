@@ -44,16 +44,19 @@ from pacsent.text.ngrams import NGrams, fingerprints, nonempty_rows, unknown_sha
 from pacsent.threads import n_threads
 from pacsent.words.vectors import WordVectors
 
-_MIN_TEXTS_FOR_PRUNING = 5_000  # from this number of texts on, an n-gram must occur in two of them
-# From this number of texts, and characters per text, on, trigrams of words are features.
-_MIN_TEXTS_FOR_TRIGRAMS, _MIN_LENGTH_FOR_TRIGRAMS = 5_000, 600
+# From this number of texts on, an n-gram must occur in two of them.
+_MIN_TEXTS_FOR_PRUNING = 5_000
+# From this number of texts, and of characters per text, on, trigrams of words are features.
+_MIN_TEXTS_FOR_TRIGRAMS = 5_000
+_MIN_LENGTH_FOR_TRIGRAMS = 600
 # A text is answered if at least this fraction of its words are known, by the training texts or as
 # one of the most frequent words of the encoder (benchmarks/drift.py, "coverage": at most 0.1% of
 # the texts of four sets have less; most texts of other languages do).
 _MIN_COVERAGE = 0.4
-_BLOCK_ROWS = 1 << 13  # sentence vectors that are squared in double precision at once
 # The threshold is at most half of this quantile of the training texts' coverage by other texts.
 _USUAL_COVERAGE_QUANTILE = 0.1
+# Sentence vectors that are squared in double precision at once.
+_BLOCK_ROWS = 1 << 13
 
 
 @dataclass(frozen=True)
@@ -116,57 +119,62 @@ def fit_classifier(
     candidates = make_candidates(training, selection, Cs, dense_scales, weighting)
     threads = n_threads(n_jobs)
     features = make_features(texts, encoder, method, ngrams, n_jobs)
-    word_ngrams, X = features.ngrams, features.X
+    word_ngrams = features.ngrams
+    X = features.X
 
-    # The linear model on both, and the one on n-grams of characters.
+    # The linear model on n-grams of words and on sentence vectors.
     rows = make_rows(training, features)
     min_coverage = choose_min_coverage(training, word_ngrams, X, features.encoder)
     linear, label_thresholds = fit_linear_model(rows, training, candidates, selection, threads)
+
     # What follows needs no sentence vectors: of many texts they are the largest array.
     no_vectors = np.zeros((len(texts), 0), np.float32)
     rows = dataclasses.replace(rows, E=no_vectors)
     features = dataclasses.replace(features, E=no_vectors)
     return_freed_memory()
+
+    # The linear model on n-grams of characters, and the mean of both.
     character_ngrams = None
     if characters is not None and not training.labels.is_multilabel:
         character_sizes = check_ngram_sizes(characters, "characters")
         character_ngrams = count_ngrams(texts, character_sizes, threads, characters=True)
     if character_ngrams is not None and len(character_ngrams):
-        X_characters = character_ngrams.tf_idf(texts, threads)
-        return_freed_memory()
-        linear_characters, _ = fit_linear_model(
-            make_character_rows(rows, X_characters),
-            training,
-            dataclasses.replace(candidates, weightings=("tf-idf",)),
-            selection,
-            threads,
+        linear_characters = fit_character_model(
+            character_ngrams, rows, training, candidates, selection, threads
         )
-        del X_characters
         return_freed_memory()
         oov_rates = measure_oov_rates(training, word_ngrams, X, features.encoder)
         linear = fitting.with_characters(linear, linear_characters, rows, oov_rates)
 
     model = make_text_model(
-        *(linear, word_ngrams, character_ngrams),
-        *(features.encoder, features.mean_vector, features.vector_scale),
+        linear,
+        word_ngrams,
+        character_ngrams,
+        features.encoder,
+        features.mean_vector,
+        features.vector_scale,
     )
     report = dict(linear.report)
     out_of_fold = report.pop("out_of_fold")
     report["n_texts"] = len(texts)
+    inverse_temperatures = report.get("inverse_temperature", [1.0])
+    mean_length = float(features.lengths.mean())
+
     # Where all pairs of words are features, near-duplicates are found by these counts.
     has_all_pairs = word_ngrams.sizes == (1, 2) and len(texts) < _MIN_TEXTS_FOR_PRUNING
+    pair_counts = (word_ngrams, X) if has_all_pairs else None
     return FittedTextClassifier(
         classes=training.labels.classes,
         target_type=training.labels.target_type,
         model=model,
-        inverse_temperatures=np.array(report.get("inverse_temperature", [1.0])),
+        inverse_temperatures=np.array(inverse_temperatures),
         label_thresholds=label_thresholds,
         min_coverage=min_coverage,
         selection=report,
         out_of_fold=out_of_fold,
-        named_features=name_features(model, texts, float(features.lengths.mean())),
+        named_features=name_features(model, texts, mean_length),
         training_fingerprints=np.unique(fingerprints(texts)),
-        training_sketches=sketches(texts, (word_ngrams, X) if has_all_pairs else None),
+        training_sketches=sketches(texts, pair_counts),
     )
 
 
@@ -198,12 +206,14 @@ def select_training_texts(
         rows = np.arange(len(texts))
     elif rows.size < len(texts):
         warn_caller(f"{format_count(len(texts) - rows.size, 'empty text')} left out.")
-    rows, labels = labels.learnable(rows)
-    texts = [texts[row] for row in rows]
-    weights = weights[rows]
+
+    learnable_rows, labels = labels.learnable(rows)
+    learnable_texts = [texts[row] for row in learnable_rows]
+    weights = weights[learnable_rows]
     if not labels.is_multilabel:
         weights = apply_class_weight(weights, class_weight, labels.classes, labels.encoded)
-    return TrainingTexts(texts, labels, weights, near_duplicate_clusters(texts))
+    clusters = near_duplicate_clusters(learnable_texts)
+    return TrainingTexts(learnable_texts, labels, weights, clusters)
 
 
 # ---- features ------------------------------------------------------------------------------------
@@ -240,30 +250,37 @@ def make_features(
     if text_encoder is not None:
         text_encoder = text_encoder.fit(texts)
     return_freed_memory()  # of batches of n-grams
-    standardized = standardize(encode_texts(text_encoder, texts))
+    # The caller must not keep the vectors: `standardize` frees them early.
+    E, mean_vector, vector_scale = standardize(encode_texts(text_encoder, texts))
     return_freed_memory()  # of batches of vectors
-    return TextFeatures(word_ngrams, X, lengths, text_encoder, *standardized)
+    return TextFeatures(word_ngrams, X, lengths, text_encoder, E, mean_vector, vector_scale)
 
 
 def make_rows(training: TrainingTexts, features: TextFeatures) -> fitting.Labelled:
     """The rows of the linear model on n-grams of words and vectors."""
     labels = training.labels
     return fitting.Labelled(
-        *(features.X, features.E, labels.encoded, labels.classes.size, training.weights),
+        X=features.X,
+        E=features.E,
+        labels=labels.encoded,
+        n_classes=labels.classes.size,
+        weights=training.weights,
         are_rare=training.has_many_classes,
     )
 
 
 def make_character_rows(rows: fitting.Labelled, X: sparse.csr_matrix) -> fitting.Labelled:
     """The same rows with n-grams of characters, X, and no vectors."""
-    return dataclasses.replace(rows, X=X, E=np.zeros((X.shape[0], 0), np.float32))
+    no_vectors = np.zeros((X.shape[0], 0), np.float32)
+    return dataclasses.replace(rows, X=X, E=no_vectors)
 
 
 def choose_ngram_sizes(texts: list[str]) -> tuple[int, int]:
     """Smallest and largest number of words in a row: trigrams for many long texts."""
     n_characters = sum(map(len, texts))
     are_long = n_characters >= _MIN_LENGTH_FOR_TRIGRAMS * len(texts)
-    return (1, 3) if are_long and len(texts) >= _MIN_TEXTS_FOR_TRIGRAMS else (1, 2)
+    are_many = len(texts) >= _MIN_TEXTS_FOR_TRIGRAMS
+    return (1, 3) if are_long and are_many else (1, 2)
 
 
 def count_ngrams(
@@ -279,7 +296,9 @@ def make_text_encoder(encoder: Any, method: str, n_jobs: int | None) -> Encoder 
     if encoder is None:
         return None
     if isinstance(encoder, list | tuple) and not is_stored(encoder):
-        return ConcatenatedEncoder([make_text_encoder(part, method, n_jobs) for part in encoder])
+        parts = [make_text_encoder(part, method, n_jobs) for part in encoder]
+        return ConcatenatedEncoder(parts)
+
     if isinstance(encoder, str | Path) and is_model_name(encoder):
         encoder = load_english() if encoder == "english" else load(encoder)
     if isinstance(encoder, WordVectors):
@@ -294,6 +313,7 @@ def _make_word_encoder(words: WordVectors, method: str, n_jobs: int | None) -> E
     averages.set_known_params(random_state=fitting.FOLD_SEED)
     if words.sentences is None:
         return averages
+
     distilled = clone(words.sentences).set_params(on_empty="ignore", n_jobs=n_jobs)
     if words.counts is None:  # static embeddings of another program
         return distilled
@@ -312,10 +332,13 @@ def standardize(vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
     mean = vectors.mean(axis=0, dtype=np.float64)
     centred = np.subtract(vectors, mean.astype(np.float32), order="C")
     del vectors  # of many texts the largest array; the caller keeps none of it
+
     squares = np.empty(len(centred))  # (n,)
     for start in range(0, len(centred), _BLOCK_ROWS):
-        block = centred[start : start + _BLOCK_ROWS].astype(np.float64)
-        squares[start : start + _BLOCK_ROWS] = (block**2).sum(axis=1)
+        block_rows = slice(start, start + _BLOCK_ROWS)
+        block = centred[block_rows].astype(np.float64)
+        squares[block_rows] = (block**2).sum(axis=1)
+
     scale = np.sqrt(max(float(squares.mean()), 1e-30))
     centred *= np.float32(1.0 / scale)
     return centred, mean, scale
@@ -332,10 +355,11 @@ def make_candidates(
     weighting: str,
 ) -> fitting.Candidates:
     """What is tried, by the parameters of a `TextClassifier`."""
+    chosen_scales = choose_dense_scales(dense_scales, selection)
     return fitting.Candidates(
-        as_scales(Cs, "Cs"),
-        as_scales(choose_dense_scales(dense_scales, selection), "dense_scales"),
-        choose_weightings(weighting, training),
+        Cs=as_scales(Cs, "Cs"),
+        dense_scales=as_scales(chosen_scales, "dense_scales"),
+        weightings=choose_weightings(weighting, training),
     )
 
 
@@ -383,6 +407,23 @@ def fit_linear_model(
     return linear, None
 
 
+def fit_character_model(
+    ngrams: NGrams,
+    rows: fitting.Labelled,
+    training: TrainingTexts,
+    candidates: fitting.Candidates,
+    selection: str,
+    threads: int,
+) -> fitting.Linear:
+    """The average of the best candidates on these n-grams of characters alone, under tf-idf."""
+    X = ngrams.tf_idf(training.texts, threads)
+    return_freed_memory()
+    character_rows = make_character_rows(rows, X)
+    character_candidates = dataclasses.replace(candidates, weightings=("tf-idf",))
+    linear, _ = fit_linear_model(character_rows, training, character_candidates, selection, threads)
+    return linear
+
+
 def make_text_model(
     linear: fitting.Linear,
     word_ngrams: NGrams,
@@ -392,36 +433,44 @@ def make_text_model(
     vector_scale: float,
 ) -> TextModel:
     """The weights of the model, for vectors that are neither centred nor scaled."""
-    coef_dense = np.ascontiguousarray(linear.dense / vector_scale, np.float32)
-    n_columns = linear.intercept.size
-    if linear.characters is None:
-        character_ngrams = None
-        characters = fitting.Characters(
-            np.zeros((0, n_columns)), np.zeros(n_columns), fitting.CharacterWeight()
-        )
+    if linear.characters is None or character_ngrams is None:
+        characters = make_empty_characters(linear.intercept.size)
+        character_ngrams = NGrams((1, 1), np.zeros(0), np.zeros(0), characters=True)
     else:
         characters = linear.characters
-    if character_ngrams is None:
-        character_ngrams = NGrams((1, 1), np.zeros(0), np.zeros(0), characters=True)
+
+    # Decision values are those of centred and scaled vectors.
+    coef_dense = np.ascontiguousarray(linear.dense / vector_scale, np.float32)
+    intercept = linear.intercept - mean_vector @ coef_dense.astype(np.float64)
     model = TextModel(
         ngrams=word_ngrams,
         coef_ngrams=np.ascontiguousarray(linear.sparse, np.float32),
         encoder=encoder,
         coef_dense=coef_dense,
-        intercept=linear.intercept - mean_vector @ coef_dense.astype(np.float64),
+        intercept=intercept,
         mean_vector=mean_vector,
         characters=character_ngrams,
         coef_characters=np.ascontiguousarray(characters.coef, np.float32),
         intercept_characters=np.asarray(characters.intercept, np.float64),
         character_weight=characters.share,
     )
-    weights = model.coef_ngrams, model.coef_characters, model.coef_dense, model.intercept
-    if not all(np.isfinite(array).all() for array in weights):
+    weights = (model.coef_ngrams, model.coef_characters, model.coef_dense, model.intercept)
+    are_finite = all(np.isfinite(array).all() for array in weights)
+    if not are_finite:
         raise ValueError(
             "The weights that were fitted must be finite. They are not: sample_weight, "
             "class_weight, Cs, dense_scales or the word vectors are too large or too small."
         )
     return model
+
+
+def make_empty_characters(n_columns: int) -> fitting.Characters:
+    """A model on n-grams of characters that has no feature and no weight in the decision."""
+    return fitting.Characters(
+        coef=np.zeros((0, n_columns)),
+        intercept=np.zeros(n_columns),
+        share=fitting.CharacterWeight(),
+    )
 
 
 # ---- in-vocabulary words -------------------------------------------------------------------------
@@ -452,6 +501,7 @@ def choose_min_coverage(
     common_words = list_encoder_words(encoder, N_COMMON_WORDS)
     if encoder is None or common_words is None or ngrams.sizes[0] > 1:
         return 0.0
+
     shared_words = list_shared_words(training, ngrams, X)
     coverage = 1.0 - unknown_shares(training.texts, (shared_words, common_words))  # (n,)
     usual_coverage = float(np.quantile(coverage, _USUAL_COVERAGE_QUANTILE))
@@ -465,7 +515,9 @@ def list_shared_words(training: TrainingTexts, ngrams: NGrams, X: sparse.csr_mat
     n_columns = X.shape[1]
     if np.unique(clusters).size < clusters.size:
         # Each n-gram counts once per cluster.
-        cluster_of_entry = np.repeat(clusters.astype(np.int64), np.diff(X.indptr))
-        columns = np.unique(cluster_of_entry * n_columns + columns) % n_columns
+        n_entries = np.diff(X.indptr)  # (n,)
+        cluster_of_entry = np.repeat(clusters.astype(np.int64), n_entries)  # (n_nonzero,)
+        cells = np.unique(cluster_of_entry * n_columns + columns)
+        columns = cells % n_columns
     n_clusters = np.bincount(columns, minlength=n_columns)  # (n_columns,)
     return HashTable(ngrams.hashes[n_clusters > 1])
