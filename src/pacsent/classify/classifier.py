@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from pacsent import registry
@@ -244,7 +245,11 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         if fitted.is_multilabel:
             assigned = self.assign_labels(self.predict_proba(X))
             return multilabel.format_labels(assigned, fitted.classes, fitted.target_type)
-        return fitted.classes[fitting.predict_classes(self.decision_values(X))]
+        return self._predict_classes(X)
+
+    def _predict_classes(self, X: Iterable[str]) -> np.ndarray:
+        indices = fitting.predict_classes(self.decision_values(X))
+        return self.classes_[indices]
 
     def assign_labels(self, proba: np.ndarray) -> np.ndarray:
         """Which labels are given at these probabilities, (n, n_labels) of bool."""
@@ -318,20 +323,23 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         X = as_texts(X)
         y = materialize(y)
         if fitted.is_multilabel:
-            right = LabelSets.of_classes(fitted.classes, y, len(X))
-            hits: Any = right.is_correct(self.assign_labels(self.predict_proba(X)))
+            label_sets = LabelSets.of_classes(fitted.classes, y, len(X))
+            assigned = self.assign_labels(self.predict_proba(X))
+            is_right: Any = label_sets.is_correct(assigned)
         else:
-            answers = fitted.classes[fitting.predict_classes(self.decision_values(X))].tolist()
-            hits = [a == b for a, b in zip(answers, as_labels(y, len(X)))]
+            predictions = self._predict_classes(X).tolist()
+            labels = as_labels(y, len(X))
+            is_right = [prediction == label for prediction, label in zip(predictions, labels)]
         if not X:
             raise ValueError("texts must have at least one text. Got none instead.")
-        return float(np.average(hits, weights=sample_weight))
+        return float(np.average(is_right, weights=sample_weight))
 
     # ---- explanations --------------------------------------------------------------------------
 
     def explain(self, text: str, label: Any = None) -> Explanation:
         """The decision taken apart by words and n-grams; for the likeliest class by default."""
-        return explain(self._fitted_state(), as_texts([text], "text")[0], label)
+        checked_text = as_texts([text], "text")[0]
+        return explain(self._fitted_state(), checked_text, label)
 
     def top_features(self, label: Any, n: int = 20) -> list[tuple[str, float]]:
         """The n-grams that speak most for a class (at most 200 are kept; of over 100 classes, 20).
@@ -347,14 +355,22 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
             weights = values[:, index]
         else:  # the column is that of the second of two classes
             weights = values[:, 0] if index == 1 else -values[:, 0]
-        order = np.argsort(-weights, kind="stable")[: min(n, MAX_NAMED)]
-        return [(names[i], float(weights[i])) for i in order if weights[i] > 0]
+        n_shown = min(n, MAX_NAMED)
+        largest_first = np.argsort(-weights, kind="stable")
+        shown = [row for row in largest_first[:n_shown] if weights[row] > 0]
+        return [(names[row], float(weights[row])) for row in shown]
 
     def top_features_html(self, n: int = 20) -> str:
         """A page with the `top_features` of every class."""
-        features = {str(c): self.top_features(c, n) for c in self.classes_.tolist()}
-        page = {"title": "Features of each class", "explanation": None, "features": features}
-        return render("explanation.html", **page)
+        features = {}
+        for label in self.classes_.tolist():
+            features[str(label)] = self.top_features(label, n)
+        return render(
+            "explanation.html",
+            title="Features of each class",
+            explanation=None,
+            features=features,
+        )
 
     def report(self, X: Iterable[str], y: Sequence) -> Diagnostics:
         """Evaluate on labelled texts that it was not fitted on: see `Diagnostics`.
@@ -374,9 +390,9 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         encoder = fitted.model.encoder
         parts = {} if encoder is None else {"encoder": encoder}
         return State(
-            {"parameters": parameters},
-            classifier_state.to_arrays(fitted),
-            parts,
+            config={"parameters": parameters},
+            tensors=classifier_state.to_arrays(fitted),
+            parts=parts,
             derived=lambda: index_arrays(fitted.training_sketches),
         )
 
@@ -394,7 +410,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         keep_index(classifier.fitted_.training_sketches, state.derived())
         return classifier
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.string = True
         tags.input_tags.two_d_array = False

@@ -16,18 +16,22 @@ from pacsent.optional import install_hint
 from pacsent.text.pages import render
 from pacsent.text.texts import as_texts
 
-_BINS = 10
+_N_BINS = 10
 _DELTA = 0.05
-_MAX_MATRIX_CLASSES = 20  # beyond, the most frequent confusions are listed instead
-_MAX_LISTED = 500  # rows of each list on the page
+# With more classes, the most frequent confusions are listed instead of the matrix.
+_MAX_MATRIX_CLASSES = 20
 _MAX_CONFUSIONS = 40
-_MAX_RISK_POINTS = 200  # of the curve of risk against coverage
-_N_TOP_WORDS = 12  # of each class
+# Rows of each list on the page.
+_MAX_LISTED = 500
+# Points of the curve of risk against coverage.
+_MAX_RISK_POINTS = 200
+# Words of each class.
+_N_TOP_WORDS = 12
 
 
 @dataclass(frozen=True, eq=False)
 class Diagnostics:
-    """How a classifier does on labelled texts.
+    """Evaluation of a classifier on labelled texts.
 
     A notebook shows it as a page, `to_html` returns that page, and `to_dict` the numbers. Intervals
     are Clopper-Pearson's, 95% each.
@@ -69,69 +73,101 @@ class Diagnostics:
 
     @property
     def n(self) -> int:
+        """Number of texts."""
         return int(self.labels.size)
 
     @property
     def accuracy(self) -> float:
+        """Fraction of the texts that got their class."""
         return float(np.trace(self.confusion) / self.n)
 
     def per_class(self) -> list[dict[str, Any]]:
         """Precision, recall and F1 of each class, with 95% intervals.
 
-        That of F1 follows from those of errors among the texts that are of the class or predicted
-        to be: F1 = 2s / (1 + s), s the share of them that is right, which grows with s.
+        The interval of F1 follows from that of s, the right fraction of the texts that are of the
+        class or predicted to be: F1 = 2s / (1 + s), which grows with s.
+
+        Returns
+        -------
+        list of dict
+            `class`, `texts`, each score, and each interval as `precision_interval` and so on.
         """
         n_of_class = self.confusion.sum(axis=1).tolist()  # (n_classes,)
         n_predicted = self.confusion.sum(axis=0).tolist()  # (n_classes,)
         n_right = np.diag(self.confusion).tolist()  # (n_classes,)
-        return [
-            _class_scores(name, *counts)
-            for name, *counts in zip(self.classes, n_of_class, n_predicted, n_right)
-        ]
+        return list(map(_class_scores, self.classes, n_of_class, n_predicted, n_right))
 
-    def _known_proba(self) -> np.ndarray:
+    def _require_proba(self) -> np.ndarray:
         if self.proba is None:
             raise ValueError("This needs probabilities. The predictions were given without any.")
         return self.proba
 
     def reliability(self) -> list[tuple[float, float, int]]:
-        """(mean probability of the answer, share right, texts) in ten bins of equal width."""
-        proba = self._known_proba()
+        """Accuracy by the probability of the answer, in ten bins of equal width.
+
+        Returns
+        -------
+        list of (float, float, int)
+            Mean probability of the answer, accuracy and number of texts of each bin with texts.
+        """
+        proba = self._require_proba()
         confidence = proba.max(axis=1)  # (n,)
         is_right = proba.argmax(axis=1) == self.labels  # (n,)
-        bin_of_text = np.minimum((confidence * _BINS).astype(int), _BINS - 1)  # (n,)
+        bin_of_text = (confidence * _N_BINS).astype(int)  # (n,)
+        bin_of_text = np.minimum(bin_of_text, _N_BINS - 1)
+
         points = []
-        for b in np.unique(bin_of_text):
-            rows = np.flatnonzero(bin_of_text == b)
-            point = float(confidence[rows].mean()), float(is_right[rows].mean()), int(rows.size)
-            points.append(point)
+        for number in np.unique(bin_of_text):
+            rows = np.flatnonzero(bin_of_text == number)
+            mean_confidence = float(confidence[rows].mean())
+            accuracy = float(is_right[rows].mean())
+            points.append((mean_confidence, accuracy, int(rows.size)))
         return points
 
     @property
     def ece(self) -> float:
-        """Expected calibration error: mean distance of probability and share right, by bins."""
-        return sum(n * abs(p - right) for p, right, n in self.reliability()) / self.n
+        """Expected calibration error: mean distance of probability and accuracy, by bins."""
+        total = sum(
+            n * abs(confidence - accuracy) for confidence, accuracy, n in self.reliability()
+        )
+        return total / self.n
 
     @property
     def brier(self) -> float:
         """Mean squared distance of the probabilities from the right class, over all classes."""
         targets = np.eye(len(self.classes))[self.labels]  # (n, n_classes)
-        return float(np.square(self._known_proba() - targets).sum(axis=1).mean())
+        distances = np.square(self._require_proba() - targets).sum(axis=1)  # (n,)
+        return float(distances.mean())
 
     def risk_coverage(self) -> tuple[np.ndarray, np.ndarray]:
-        """Share of the texts that are answered, the surest first, and the errors among them."""
-        proba = self._known_proba()
+        """Fraction of the texts that are answered, surest first, and the error rate among them.
+
+        Returns
+        -------
+        (array of shape (n,), array of shape (n,))
+        """
+        proba = self._require_proba()
         is_wrong = proba.argmax(axis=1) != self.labels  # (n,)
         surest_first = np.argsort(-proba.max(axis=1), kind="stable")
+        n_wrong = np.cumsum(is_wrong[surest_first])  # (n,)
         n_answered = np.arange(1, self.n + 1)
-        return n_answered / self.n, np.cumsum(is_wrong[surest_first]) / n_answered
+        return n_answered / self.n, n_wrong / n_answered
+
+    def _accuracy_interval(self) -> tuple[float, float]:
+        n_right = round(self.accuracy * self.n)
+        return _limits(n_right, self.n)
 
     def to_dict(self) -> dict[str, Any]:
-        """The numbers."""
+        """The numbers, as JSON can contain them.
+
+        Returns
+        -------
+        dict
+        """
         return {
             "n": self.n,
             "accuracy": self.accuracy,
-            "accuracy_interval": _limits(round(self.accuracy * self.n), self.n),
+            "accuracy_interval": self._accuracy_interval(),
             "ece": None if self.proba is None else self.ece,
             "brier": None if self.proba is None else self.brier,
             "classes": self.classes,
@@ -145,51 +181,78 @@ class Diagnostics:
         """Reliability diagram, risk against coverage, and the learning curve, as SVG.
 
         None of them without Altair (the extra `report`).
+
+        Returns
+        -------
+        list of str
         """
-        if not all(importlib.util.find_spec(name) for name in ("altair", "vl_convert")):
+        if not all(map(importlib.util.find_spec, ("altair", "vl_convert"))):
             return []
         import vl_convert
 
         charts = [self._reliability_chart(), self._risk_chart()]
         if self.curve is not None:
             charts.append(_learning_curve_chart(self.curve))
-        specs = [chart.properties(width=260, height=200).to_dict() for chart in charts]
-        return [vl_convert.vegalite_to_svg(spec) for spec in specs]
+
+        figures = []
+        for chart in charts:
+            sized_chart = chart.properties(width=260, height=200)
+            figures.append(vl_convert.vegalite_to_svg(sized_chart.to_dict()))
+        return figures
 
     def _reliability_chart(self) -> Any:
         import altair as alt
 
         confidence, accuracy, _ = zip(*self.reliability())
         diagonal = _line_chart([0, 1], [0, 1], strokeDash=[4, 4])
-        square = alt.Scale(domain=[0, 1])
-        return (diagonal + _line_chart(confidence, accuracy, point=True)).encode(
-            alt.X("x:Q", title="probability of the predicted class", scale=square),
-            alt.Y("y:Q", title="accuracy", scale=square),
-        )
+        measured = _line_chart(confidence, accuracy, point=True)
+        chart = diagonal + measured
+
+        unit_scale = alt.Scale(domain=[0, 1])
+        x = alt.X("x:Q", title="probability of the predicted class", scale=unit_scale)
+        y = alt.Y("y:Q", title="accuracy", scale=unit_scale)
+        return chart.encode(x, y)
 
     def _risk_chart(self) -> Any:
         import altair as alt
 
         coverage, risk = self.risk_coverage()
-        shown = np.unique(np.linspace(0, coverage.size - 1, _MAX_RISK_POINTS).astype(int))
-        return _line_chart(coverage[shown], risk[shown]).encode(
-            alt.X("x:Q", title="fraction answered"), alt.Y("y:Q", title="error rate")
-        )
+        positions = np.linspace(0, coverage.size - 1, _MAX_RISK_POINTS)
+        shown = np.unique(positions.astype(int))
+        chart = _line_chart(coverage[shown], risk[shown])
+
+        x = alt.X("x:Q", title="fraction answered")
+        y = alt.Y("y:Q", title="error rate")
+        return chart.encode(x, y)
 
     def to_html(self, title: str = "Report of a classifier") -> str:
-        """One page, without script and without other files."""
+        """One page, without script and without other files.
+
+        Parameters
+        ----------
+        title : str
+
+        Returns
+        -------
+        str
+            HTML.
+        """
         has_matrix = len(self.classes) <= _MAX_MATRIX_CLASSES
+        word_rows = []
+        for name, words in self.top_words.items():
+            word_rows.append((name, ", ".join(word for word, _ in words)))
+
         page = render(
             "classifier_report.html",
             title=title,
             report=self,
-            interval=_limits(round(self.accuracy * self.n), self.n),
+            interval=self._accuracy_interval(),
             figures=self.figures(),
             install_hint=install_hint("report"),
             class_rows=self._class_rows(),
             confusions=None if has_matrix else self._frequent_confusions(),
             cell_rows=self._matrix_rows() if has_matrix else None,
-            word_rows=[(c, ", ".join(w for w, _ in words)) for c, words in self.top_words.items()],
+            word_rows=word_rows,
             n_shown=_MAX_LISTED,
         )
         return page.encode("utf-8", "replace").decode()  # a lone surrogate cannot be written
@@ -202,9 +265,11 @@ class Diagnostics:
         for scores in self.per_class():
             cells = [scores["class"], f"{scores['texts']:,}"]
             for name in ("precision", "recall", "f1"):
-                low, high = scores[f"{name}_interval"]
-                is_known = not math.isnan(scores[name])
-                cells.append(f"{scores[name]:.3f} ({low:.3f} to {high:.3f})" if is_known else "-")
+                value = _format_score(scores[name])
+                if not math.isnan(scores[name]):
+                    low, high = scores[f"{name}_interval"]
+                    value += f" ({low:.3f} to {high:.3f})"
+                cells.append(value)
             rows.append(tuple(cells))
         return rows
 
@@ -212,37 +277,38 @@ class Diagnostics:
         """The most frequent errors: class, prediction, number of texts."""
         n_errors = self.confusion - np.diag(np.diag(self.confusion))
         largest = np.argsort(-n_errors, axis=None)[:_MAX_CONFUSIONS]
-        return [
-            (self.classes[row], self.classes[column], n_errors[row, column])
-            for row, column in zip(*np.unravel_index(largest, n_errors.shape))
-            if n_errors[row, column]
-        ]
+        rows = []
+        for row, column in zip(*np.unravel_index(largest, n_errors.shape)):
+            n = n_errors[row, column]
+            if n:
+                rows.append((self.classes[row], self.classes[column], n))
+        return rows
 
     def _matrix_rows(self) -> list[tuple]:
         """Rows of the confusion matrix: the class, and a count and a shade for each cell."""
-        n_of_class = np.maximum(self.confusion.sum(axis=1, keepdims=True), 1)
-        shades = 0.7 * (self.confusion / n_of_class)
-        return [
-            (name, list(zip(counts, of_cells)))
-            for name, counts, of_cells in zip(
-                self.classes, self.confusion.tolist(), shades.tolist()
-            )
-        ]
+        n_of_class = self.confusion.sum(axis=1, keepdims=True)  # (n_classes, 1)
+        fractions = self.confusion / np.maximum(n_of_class, 1)
+        shades = 0.7 * fractions
+        rows = []
+        for name, counts, row_shades in zip(self.classes, self.confusion.tolist(), shades.tolist()):
+            cells = list(zip(counts, row_shades))
+            rows.append((name, cells))
+        return rows
 
     def __str__(self) -> str:
-        low, high = _limits(round(self.accuracy * self.n), self.n)
+        low, high = self._accuracy_interval()
         head = (
             f"accuracy {self.accuracy:.4f} (95% interval {low:.4f} to {high:.4f}) on {self.n:,} "
             "texts"
         )
         if self.proba is not None:
             head += f", calibration error (ECE) {self.ece:.4f}, Brier score {self.brier:.4f}"
+
         lines = [head]
         for scores in self.per_class():
-            precision, recall, f1 = (
-                "-" if math.isnan(scores[name]) else f"{scores[name]:.3f}"
-                for name in ("precision", "recall", "f1")
-            )
+            precision = _format_score(scores["precision"])
+            recall = _format_score(scores["recall"])
+            f1 = _format_score(scores["f1"])
             lines.append(
                 f"{scores['class']}: precision {precision}, recall {recall}, F1 {f1}, "
                 f"{scores['texts']:,} texts"
@@ -250,37 +316,59 @@ class Diagnostics:
         return "\n".join(lines)
 
 
+def _format_score(value: float) -> str:
+    """Three decimals, or a dash for nan."""
+    return "-" if math.isnan(value) else f"{value:.3f}"
+
+
 def _class_scores(name: Any, n_of_class: int, n_predicted: int, n_right: int) -> dict[str, Any]:
     """Precision, recall and F1 of one class, nan where there are no texts, with intervals."""
     n_either = n_predicted + n_of_class - n_right
-    n_both = n_predicted + n_of_class
+    low, high = _limits(n_right, n_either)
+    f1_interval = (_jaccard_to_f1(low), _jaccard_to_f1(high))
     return {
         "class": name,
         "texts": n_of_class,
-        "precision": n_right / n_predicted if n_predicted else math.nan,
+        "precision": _divide(n_right, n_predicted),
         "precision_interval": _limits(n_right, n_predicted),
-        "recall": n_right / n_of_class if n_of_class else math.nan,
+        "recall": _divide(n_right, n_of_class),
         "recall_interval": _limits(n_right, n_of_class),
-        "f1": 2 * n_right / n_both if n_both else math.nan,
-        "f1_interval": tuple(2 * s / (1 + s) for s in _limits(n_right, n_either)),
+        "f1": _divide(2 * n_right, n_predicted + n_of_class),
+        "f1_interval": f1_interval,
     }
+
+
+def _divide(numerator: int, denominator: int) -> float:
+    return numerator / denominator if denominator else math.nan
+
+
+def _jaccard_to_f1(fraction: float) -> float:
+    """F1 from the right fraction of the texts that are of a class or predicted to be."""
+    return 2 * fraction / (1 + fraction)
 
 
 def _line_chart(x: Iterable, y: Iterable, **line: Any) -> Any:
     """An Altair line through these points."""
     import altair as alt
 
-    points = [{"x": float(a), "y": float(b)} for a, b in zip(x, y)]
-    return alt.Chart(alt.Data(values=points)).mark_line(**line)
+    points = [{"x": float(x_value), "y": float(y_value)} for x_value, y_value in zip(x, y)]
+    data = alt.Data(values=points)
+    return alt.Chart(data).mark_line(**line)
 
 
 def _learning_curve_chart(curve: LearningCurve) -> Any:
     """Error rate by the number of labels: the curve, its interval, and what was measured."""
     import altair as alt
 
-    labels = alt.X("labels:Q", scale=alt.Scale(type="log"), axis=alt.Axis(format="~s", tickCount=4))
-    base = alt.Chart(alt.Data(values=curve.points())).encode(labels)
-    interval = base.mark_area(opacity=0.3).encode(alt.Y("low:Q", title="error"), alt.Y2("high:Q"))
+    log_scale = alt.Scale(type="log")
+    axis = alt.Axis(format="~s", tickCount=4)
+    labels = alt.X("labels:Q", scale=log_scale, axis=axis)
+    data = alt.Data(values=curve.points())
+    base = alt.Chart(data).encode(labels)
+
+    low = alt.Y("low:Q", title="error")
+    high = alt.Y2("high:Q")
+    interval = base.mark_area(opacity=0.3).encode(low, high)
     line = base.mark_line().encode(alt.Y("error:Q"))
     points = base.mark_point().encode(alt.Y("measured:Q"))
     return interval + line + points
@@ -301,7 +389,7 @@ def _limits(n_right: int, n: int) -> tuple[float, float]:
 def report_predictions(
     labels: Sequence, predictions: Sequence, texts: Sequence[str] | None = None
 ) -> Diagnostics:
-    """How predictions of any model do on labelled texts.
+    """Evaluate the predictions of any model on labelled texts.
 
     Parameters
     ----------
@@ -325,16 +413,18 @@ def report_predictions(
     classes = as_classes(sorted({*labels, *predictions}))
     y = class_indices(classes, labels)
     predicted = class_indices(classes, predictions)
-    errors = [
-        {
-            "row": row,
-            "label": labels[row],
-            "prediction": predictions[row],
-            "probability": None,
-            "text": "" if texts is None else texts[row],
-        }
-        for row in np.flatnonzero(predicted != y).tolist()
-    ]
+
+    errors = []
+    for row in np.flatnonzero(predicted != y).tolist():
+        errors.append(
+            {
+                "row": row,
+                "label": labels[row],
+                "prediction": predictions[row],
+                "probability": None,
+                "text": "" if texts is None else texts[row],
+            }
+        )
     return Diagnostics(
         classes=classes.tolist(),
         confusion=count_confusions(y, predicted, classes.size),
@@ -354,7 +444,7 @@ def report(
     curve: LearningCurve | None = None,
     audit: Audit | None = None,
 ) -> Diagnostics:
-    """How a fitted classifier does on labelled texts that it was not fitted on.
+    """Evaluate a fitted classifier on labelled texts that it was not fitted on.
 
     Parameters
     ----------
@@ -363,6 +453,10 @@ def report(
     labels : array of str or int, one for each text; others than the model's classes are errors
     curve, audit : LearningCurve, Audit, optional
         From `fit_learning_curve` and `audit`, for sections of the page.
+
+    Returns
+    -------
+    Diagnostics
     """
     texts = as_texts(texts)
     if not texts:
@@ -374,33 +468,33 @@ def report(
     n_classes = parsed.classes.size
 
     # Labels that are none of the model's classes come after these, and have probability 0.
-    proba = np.asarray(model.predict_proba(texts), np.float64)
-    proba = np.pad(proba, ((0, 0), (0, n_classes - model.classes_.size)))  # (n, n_classes)
+    known_proba = np.asarray(model.predict_proba(texts), np.float64)
+    n_unknown = n_classes - model.classes_.size
+    proba = np.pad(known_proba, ((0, 0), (0, n_unknown)))  # (n, n_classes)
     predicted = proba.argmax(axis=1)  # (n,)
     confidence = proba.max(axis=1)  # (n,)
 
     names = parsed.classes.tolist()
     wrong_rows = np.flatnonzero(predicted != y)
     surest_first = np.argsort(-confidence[wrong_rows], kind="stable")
-    errors = [
-        {
-            "row": row,
-            "label": names[y[row]],
-            "prediction": names[predicted[row]],
-            "probability": confidence[row],
-            "text": texts[row],
-        }
-        for row in wrong_rows[surest_first].tolist()
-    ]
+    errors = []
+    for row in wrong_rows[surest_first].tolist():
+        errors.append(
+            {
+                "row": row,
+                "label": names[y[row]],
+                "prediction": names[predicted[row]],
+                "probability": confidence[row],
+                "text": texts[row],
+            }
+        )
 
     # Of a classifier with guarantees, the one inside it; not every one can name features.
     estimator = getattr(model, "estimator_", model)
     top_words = {}
     if hasattr(estimator, "top_features"):
-        top_words = {
-            str(name): estimator.top_features(name, _N_TOP_WORDS)
-            for name in estimator.classes_.tolist()
-        }
+        for name in estimator.classes_.tolist():
+            top_words[str(name)] = estimator.top_features(name, _N_TOP_WORDS)
     return Diagnostics(
         classes=names,
         confusion=count_confusions(y, predicted, n_classes),

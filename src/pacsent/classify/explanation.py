@@ -22,10 +22,14 @@ from pacsent.words.word_hashes import vocabulary_hashes
 if TYPE_CHECKING:
     from rich.text import Text
 
-MAX_NAMED = 200  # features per class whose names are kept
-_MAX_NAMED_OF_MANY = 20  # of each of many classes: every feature has a value for all of them
-_COLUMNS_AT_ONCE = 100
-_SAMPLED = 200  # texts whose vectors say how long those of average texts are
+# Features per class whose names are kept; fewer with many classes, because every feature has a
+# value for all of them.
+MAX_NAMED = 200
+_MAX_NAMED_OF_MANY = 20
+# Columns whose largest values are looked for in one call.
+_BLOCK_COLUMNS = 100
+# Texts whose vectors give the length of those of average texts.
+_N_SAMPLED_TEXTS = 200
 
 
 @dataclass(frozen=True)
@@ -77,62 +81,121 @@ class Explanation:
     @property
     def decision(self) -> float:
         """The decision value; positive values support the class."""
-        return float(sum(value for _, value in self.words) + self.vector_remainder + self.intercept)
+        of_words = sum(value for _, value in self.words)
+        return float(of_words + self.vector_remainder + self.intercept)
 
     def by_word(self, top: int | None = None) -> list[tuple[str, float]]:
-        """All that each different word adds, whatever its case, the largest first."""
+        """All that each different word adds, whatever its case, the largest first.
+
+        Parameters
+        ----------
+        top : int, optional
+            Words to return at most.
+
+        Returns
+        -------
+        list of (str, float)
+        """
         sums: dict[str, float] = defaultdict(float)
         for word, value in self.words:
             sums[word.lower()] += value
-        return sorted(sums.items(), key=lambda item: -abs(item[1]))[:top]
+        largest_first = sorted(sums.items(), key=lambda item: -abs(item[1]))
+        return largest_first[:top]
 
     def contributions(self, top: int | None = None) -> list[tuple[str, float]]:
-        """`by_word`, then what the other words, the vector in no word, and the intercept add."""
+        """`by_word`, then what the other words, the vector in no word, and the intercept add.
+
+        Parameters
+        ----------
+        top : int, optional
+            Words that have a row of their own at most.
+
+        Returns
+        -------
+        list of (str, float)
+        """
         words = self.by_word()
         rows = words[:top]
-        if len(words) > len(rows):
-            others = [value for _, value in words[len(rows) :]]
-            rows.append((f"({len(others):,} other words)", sum(others)))
+        other_values = [value for _, value in words[len(rows) :]]
+        if other_values:
+            rows.append((f"({len(other_values):,} other words)", sum(other_values)))
         if abs(self.vector_remainder) >= 5e-4:
             rows.append(("(the vector, in no single word)", self.vector_remainder))
         return [*rows, ("(the intercept)", self.intercept)]
 
     def describe(self, top: int | None = 10) -> str:
-        """The label, its probability, and a line for each of `contributions`."""
-        head = f"{self.label} (probability {self.probability:.3f}, decision {self.decision:+.3f})"
-        return "\n".join(
-            [head, *(f"  {value:+.3f}  {name}" for name, value in self.contributions(top))]
-        )
+        """The label, its probability, and a line for each of `contributions`.
+
+        Parameters
+        ----------
+        top : int, default=10
+
+        Returns
+        -------
+        str
+        """
+        lines = [
+            f"{self.label} (probability {self.probability:.3f}, decision {self.decision:+.3f})"
+        ]
+        for name, value in self.contributions(top):
+            lines.append(f"  {value:+.3f}  {name}")
+        return "\n".join(lines)
 
     __str__ = describe
 
     def segments(self) -> Iterator[tuple[str, float, float]]:
-        """(segment of the text, what it adds, its fraction of the largest) in order."""
-        largest = max((abs(value) for _, value in self.words), default=0.0) or 1.0
+        """The text in segments: words, and what is between them.
+
+        Yields
+        ------
+        (str, float, float)
+            A segment, what it adds, and its fraction of the largest.
+        """
+        sizes = [abs(value) for _, value in self.words]
+        largest = max(sizes, default=0.0) or 1.0
         end = 0  # of the segments before
         for (start, stop), (_, value) in zip(self.spans, self.words):
             if start > end:
                 yield self.text[end:start], 0.0, 0.0
-            yield self.text[max(start, end) : stop], value, abs(value) / largest
+            word = self.text[max(start, end) : stop]
+            yield word, value, abs(value) / largest
             end = stop
         if end < len(self.text):
             yield self.text[end:], 0.0, 0.0
 
     def to_terminal(self) -> "Text":
-        """A rich Text: green speaks for the class, red against it, bold where it adds much."""
+        """The text in color: green supports the class, red opposes it, bold where it adds much.
+
+        Returns
+        -------
+        rich.text.Text
+        """
         from rich.text import Text
 
         out = Text()
         for segment, value, fraction in self.segments():
             color = "green" if value > 0 else "red"
-            style = color if fraction > 0.05 else ""
             if fraction > 0.5:
                 style = f"bold {color}"
+            elif fraction > 0.05:
+                style = color
+            else:
+                style = ""
             out.append(escape_controls(segment), style=style)
         return out
 
     def to_html(self, top: int = 20) -> str:
-        """A page with the words marked, and a table of the words that add most."""
+        """A page with the words marked, and a table of the words that add most.
+
+        Parameters
+        ----------
+        top : int, default=20
+
+        Returns
+        -------
+        str
+            HTML.
+        """
         page = render("explanation.html", title=str(self.label), explanation=self, top=top)
         return page.encode("utf-8", "replace").decode()  # a lone surrogate cannot be written
 
@@ -150,7 +213,10 @@ def explain(fitted: FittedTextClassifier, text: str, label: Any = None) -> Expla
     """Take the decision for one class apart; the likeliest class where none is named."""
     model = fitted.model
     log_proba = fitted.predict_log_proba([text])[0]  # (n_classes,)
-    index = int(log_proba.argmax()) if label is None else class_index(fitted.classes, label)
+    if label is None:
+        index = int(log_proba.argmax())
+    else:
+        index = class_index(fitted.classes, label)
     if model.n_columns == 1:  # the column is that of the second of two classes
         column = 0
         sign = 1.0 if index == 1 else -1.0
@@ -173,19 +239,22 @@ def explain(fitted: FittedTextClassifier, text: str, label: Any = None) -> Expla
     )
     from_vectors = _vector_contributions(model, text, occurrences.spans, column)
 
+    # What every word adds in all, (n_words,), and the intercept of each column, (n_columns,).
     intercepts = word_weight * model.intercept + sign * share * model.intercept_characters
     values = from_ngrams + from_characters + word_weight * from_vectors.words
     spans, word_values = _merge_marks(text, occurrences.spans, values)
+    words = [(text[start:end], value) for (start, end), value in zip(spans, word_values)]
+    outside_words = from_vectors.total - float(from_vectors.words.sum())
     return Explanation(
         text=text,
         label=fitted.classes.tolist()[index],
         probability=float(np.exp(log_proba[index])),
-        words=[(text[start:end], value) for (start, end), value in zip(spans, word_values)],
+        words=words,
         ngrams=occurrences.named(text, gram_values),
         from_ngrams=float(from_ngrams.sum()),
         from_characters=float(from_characters.sum()),
         from_vectors=word_weight * from_vectors.total,
-        vector_remainder=word_weight * (from_vectors.total - float(from_vectors.words.sum())),
+        vector_remainder=word_weight * outside_words,
         intercept=float(intercepts[column]),
         spans=spans,
     )
@@ -198,10 +267,12 @@ def _character_contributions(
     of_words = np.zeros(len(word_spans))
     if not len(model.characters) or not word_spans:
         return of_words
+
+    # An n-gram is shared by its characters, and a character belongs to the word it stands in.
     occurrences = model.characters.occurrences(text)
     coef = model.coef_characters[:, column]
-    # An n-gram is shared by its characters, and a character belongs to the word it stands in.
-    of_characters = occurrences.shared(_gram_values(model.characters, occurrences, coef))
+    gram_values = _gram_values(model.characters, occurrences, coef)
+    of_characters = occurrences.shared(gram_values)
     word_starts = [start for start, _ in word_spans]
     character_starts = [start for start, _ in occurrences.spans]
     word_of_character = np.searchsorted(word_starts, character_starts, "right") - 1
@@ -216,8 +287,10 @@ def _vector_contributions(
     of_words = np.zeros(len(word_spans))
     if model.encoder is None:
         return _Contributions(of_words, 0.0)
+
     coef = model.coef_dense[:, column].astype(np.float64)  # (n_dims,)
-    vector = np.asarray(model.encoder.transform([text]), np.float64)[0]  # (n_dims,)
+    vectors = np.asarray(model.encoder.transform([text]), np.float64)
+    vector = vectors[0]  # (n_dims,)
     for part in _parts(model.encoder):
         row_sum = part.sums([text])[0]
         if row_sum.any():
@@ -233,10 +306,10 @@ def _merge_marks(
     spans: list[tuple[int, int]] = []
     sums: list[float] = []
     for (start, end), value in zip(word_spans, values.tolist()):
-        while end < len(text) and (continues(text[end]) or JOINED.match(text, end)):
-            end += 1
+        end = _skip_marks(text, end)
         if spans and start < spans[-1][1]:
-            spans[-1] = spans[-1][0], max(end, spans[-1][1])
+            last_start, last_end = spans[-1]
+            spans[-1] = (last_start, max(end, last_end))
             sums[-1] += value
         else:
             spans.append((start, end))
@@ -244,15 +317,28 @@ def _merge_marks(
     return spans, sums
 
 
+def _skip_marks(text: str, position: int) -> int:
+    """The first position from this one on that does not belong to the character before."""
+    while position < len(text):
+        belongs = continues(text[position]) or JOINED.match(text, position)
+        if not belongs:
+            break
+        position += 1
+    return position
+
+
 def _gram_values(ngrams: NGrams, occurrences: Occurrences, coef: np.ndarray) -> np.ndarray:
     """What each occurrence of an n-gram adds, (n_occurrences,)."""
     is_known = occurrences.columns >= 0
-    columns, column_of, counts = np.unique(
-        occurrences.columns[is_known], return_inverse=True, return_counts=True
-    )
-    tf_idf = (1.0 + np.log(counts)) * ngrams.idf[columns].astype(np.float64)  # (n_columns,)
+    known_columns = occurrences.columns[is_known]
+    columns, column_of, counts = np.unique(known_columns, return_inverse=True, return_counts=True)
+
+    tf = 1.0 + np.log(counts)  # (n_columns,)
+    idf = ngrams.idf[columns].astype(np.float64)
+    tf_idf = tf * idf
     length = np.sqrt((tf_idf**2).sum()) or 1.0
     values = tf_idf * coef[columns] / length
+
     of_occurrences = np.zeros(occurrences.columns.size)
     of_occurrences[is_known] = (values / counts)[column_of]
     return of_occurrences
@@ -265,18 +351,20 @@ class _Part(NamedTuple):
     vocabulary: Any
     table: VectorTable
 
-    def sums(self, texts) -> np.ndarray:
+    def sums(self, texts: list[str]) -> np.ndarray:
         """Sum of the rows of each text's words, (n_texts, n_dims)."""
         encoded = self.vocabulary.encode(texts)
-        bounds = itertools.pairwise(encoded.offsets)
-        return np.stack(
-            [self.table.take(encoded.ids[a:b]).sum(axis=0, dtype=float) for a, b in bounds]
-        )
+        sums = []
+        for start, end in itertools.pairwise(encoded.offsets):
+            rows = self.table.take(encoded.ids[start:end])  # (n_words, n_dims)
+            sums.append(rows.sum(axis=0, dtype=float))
+        return np.stack(sums)
 
 
 def _parts(encoder: Encoder) -> list[_Part]:
     """Where the vectors are multiples of sums of rows; what is left is in no single word."""
-    parts, start = [], 0
+    parts = []
+    start = 0
     for part in encoder.parts:
         stop = start + part.n_dims
         table = part.summed_table()
@@ -310,8 +398,10 @@ def _row_values(
     """
     of_words = np.zeros(len(word_spans))
     token_ids = part.vocabulary.encode([text]).ids  # (n_tokens,)
-    sums = np.zeros(token_ids.size + 1)  # of all rows before each one
-    np.cumsum(part.table.take(token_ids).astype(np.float64) @ coef, out=sums[1:])
+    token_values = part.table.take(token_ids).astype(np.float64) @ coef  # (n_tokens,)
+    sums = np.zeros(token_ids.size + 1)  # of all tokens before each one
+    np.cumsum(token_values, out=sums[1:])
+
     for chunk in _split_chunks(part.vocabulary, text, token_ids, word_spans):
         if chunk.word_tokens is not None:
             of_words[chunk.words] = np.diff(sums[chunk.word_tokens])
@@ -330,14 +420,21 @@ def _split_chunks(
     in_chunks = vocabulary.encode([text[start:end] for start, end in chunk_spans])
     if not chunk_spans or not np.array_equal(in_chunks.ids, token_ids):
         return
+
+    # The first word of each chunk, and the number of words: (n_chunks + 1,).
     in_words = vocabulary.encode([text[start:end] for start, end in word_spans])
     word_starts = [start for start, _ in word_spans]
     chunk_starts = [start for start, _ in chunk_spans]
-    first_words = [*np.searchsorted(word_starts, chunk_starts).tolist(), len(word_spans)]
-    for chunk, words in enumerate(itertools.starmap(slice, itertools.pairwise(first_words))):
-        tokens = slice(*in_chunks.offsets[chunk : chunk + 2].tolist())
+    first_words = np.searchsorted(word_starts, chunk_starts).tolist()
+    first_words.append(len(word_spans))
+
+    for chunk in range(len(chunk_spans)):
+        words = slice(first_words[chunk], first_words[chunk + 1])
+        first_token, end_token = in_chunks.offsets[chunk : chunk + 2].tolist()
+        tokens = slice(first_token, end_token)
         if words.start == words.stop or tokens.start == tokens.stop:
             continue
+
         offsets = in_words.offsets[words.start : words.stop + 1]  # (n_words + 1,)
         ids_by_word = in_words.ids[offsets[0] : offsets[-1]]
         word_tokens = None
@@ -358,28 +455,33 @@ def name_features(
     `MAX_NAMED` features that are best without them (with more than `MAX_FEW_CLASSES`, 20).
     """
     ngrams = model.ngrams
-    sample = texts[:_SAMPLED]
+    sample = texts[:_N_SAMPLED_TEXTS]
     has_many_classes = model.n_columns > MAX_FEW_CLASSES
     n_named = _MAX_NAMED_OF_MANY if has_many_classes else MAX_NAMED
-    tf_idf = ngrams.idf[:, None].astype(np.float32 if has_many_classes else np.float64)
+    dtype = np.float32 if has_many_classes else np.float64
+    tf_idf = ngrams.idf[:, None].astype(dtype)
     values = tf_idf * model.coef_ngrams  # (n_ngrams, n_columns)
     values /= max(tf_idf_length, 1e-30)
 
     if model.encoder is not None:
-        n_words = max(float(np.mean([len(text.split()) for text in texts])), 1.0)
+        text_sizes = [len(text.split()) for text in texts]
+        n_words = max(float(np.mean(text_sizes)), 1.0)
         _add_vector_values(values, model, model.encoder, sample, n_words)
 
     rows = _largest_rows(values, 4 * n_named)
-    share = model.character_weight.least
-    row_values = (1.0 - share) * values[rows]
-    if share and ngrams.sizes[0] == 1:
+    character_weight = model.character_weight.least
+    row_values = (1.0 - character_weight) * values[rows]
+    if character_weight and ngrams.sizes[0] == 1:
         words = names(texts, (1, 1), ngrams.hashes[rows])  # "" for n-grams of several words
         counts = model.characters.counts(words)
         counts.data *= model.characters.idf[counts.indices]
-        length = model.characters.tf_idf_and_lengths(sample)[1].mean()
-        row_values += share * (counts @ model.coef_characters) / length
+        _, sample_lengths = model.characters.tf_idf_and_lengths(sample)
+        mean_length = sample_lengths.mean()
+        row_values += character_weight * (counts @ model.coef_characters) / mean_length
+
     best = _largest_rows(row_values, n_named)
-    return names(texts, ngrams.sizes, ngrams.hashes[rows[best]]), row_values[best]
+    best_names = names(texts, ngrams.sizes, ngrams.hashes[rows[best]])
+    return best_names, row_values[best]
 
 
 def _add_vector_values(
@@ -392,28 +494,40 @@ def _add_vector_values(
     parts = _parts(encoder)
     if not parts:
         return
+
     vectors = encoder.transform(sample)  # (n_sample, n_dims)
     for part in parts:
         coef = model.coef_dense[part.columns].astype(np.float64)
+
         # Rows are scaled as the vectors of average texts are.
-        lengths = np.linalg.norm(vectors[:, part.columns], axis=1)
+        part_vectors = vectors[:, part.columns]
+        lengths = np.linalg.norm(part_vectors, axis=1)  # (n_sample,)
         sum_lengths = np.linalg.norm(part.sums(sample), axis=1)
         scale = lengths.sum() / max(sum_lengths.sum(), 1e-30)
         average_word = model.mean_vector[part.columns] @ coef / n_words  # (n_columns,)
 
         hashes_of_words = vocabulary_hashes(part.vocabulary)
         hashes = model.ngrams.hashes
-        columns = np.minimum(np.searchsorted(hashes, hashes_of_words), hashes.size - 1)
+        columns = np.searchsorted(hashes, hashes_of_words)
+        columns = np.minimum(columns, hashes.size - 1)
         known = np.flatnonzero(hashes[columns] == hashes_of_words)
-        values[columns[known]] += scale * (part.table.take(known) @ coef) - average_word
+        word_values = scale * (part.table.take(known) @ coef)  # (n_known, n_columns)
+        values[columns[known]] += word_values - average_word
 
 
-def _largest_rows(values, n):
-    """Rows with one of the n largest values of a column (or smallest, of a single one), sorted."""
+def _largest_rows(values: np.ndarray, n: int) -> np.ndarray:
+    """Rows with one of the n largest values of a column, sorted.
+
+    Of a single column, those with one of the n smallest values as well: the other class's.
+    """
     n = min(n, len(values))
-    signed = np.hstack([values, -values]) if values.shape[1] == 1 else values
+    signed = values
+    if values.shape[1] == 1:
+        signed = np.hstack([values, -values])
+
     is_largest = np.zeros(len(values), bool)
-    for start in range(0, signed.shape[1], _COLUMNS_AT_ONCE):
-        columns = signed[:, start : start + _COLUMNS_AT_ONCE]
-        is_largest[np.argpartition(-columns, n - 1, axis=0)[:n]] = True
+    for start in range(0, signed.shape[1], _BLOCK_COLUMNS):
+        columns = signed[:, start : start + _BLOCK_COLUMNS]
+        largest = np.argpartition(-columns, n - 1, axis=0)[:n]  # (n, n_columns)
+        is_largest[largest] = True
     return np.flatnonzero(is_largest)

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from itertools import islice
+from itertools import chain, islice
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
@@ -22,11 +22,13 @@ from pacsent.text.texts import as_sentences, as_texts
 from pacsent.threads import in_order
 from pacsent.words.word_hashes import are_subwords, vocabulary_hashes
 
-_BATCH_TEXTS = 1000  # few enough that encoders start no threads inside those of the batches
+# Texts per batch: few enough that encoders start no threads inside those of the batches.
+_BATCH_TEXTS = 1000
 # The most frequent words of the encoder that count as known; rarer ones include words of other
 # languages.
 N_COMMON_WORDS = 20_000
-MAX_WEIGHT = 1e12  # with larger ones a sum in single precision may overflow
+# With larger weights a sum in single precision may overflow.
+MAX_WEIGHT = 1e12
 
 
 def _weights(name: str, *shape: str, dtype: type = np.float32) -> StoredArray:
@@ -76,16 +78,24 @@ class TextModel:
     def stream(self, texts: Iterable[str], n_jobs: int | None = None) -> Iterator[np.ndarray]:
         """Decision values in batches, each (n_batch, n_columns), in constant memory."""
         sentences = iter(as_sentences(texts, "texts"))
-        batches = iter(lambda: as_texts(list(islice(sentences, _BATCH_TEXTS))), [])
+
+        def next_batch() -> list[str]:
+            return as_texts(list(islice(sentences, _BATCH_TEXTS)))
+
+        batches = iter(next_batch, [])
         return in_order(self._decide, batches, n_jobs)
 
     def decision_values(self, texts: Iterable[str], n_jobs: int | None = None) -> np.ndarray:
         """Decision values of all texts, (n_texts, n_columns)."""
         batches = list(self.stream(texts, n_jobs))
-        return np.concatenate(batches) if batches else np.zeros((0, self.n_columns))
+        if not batches:
+            return np.zeros((0, self.n_columns))
+        return np.concatenate(batches)
 
     def _decide(self, texts: list[str]) -> np.ndarray:
-        return self._combine(self.score_ngrams(texts), self.encode(texts) @ self.coef_dense)
+        scores = self.score_ngrams(texts)
+        dense_values = self.encode(texts) @ self.coef_dense
+        return self._combine(scores, dense_values)
 
     def _combine(self, scores: NGramScores, dense_values: np.ndarray) -> np.ndarray:
         """Decision values from those of n-grams and of sentence vectors, each (n, n_columns)."""
@@ -100,14 +110,17 @@ class TextModel:
         The numbers are those of calls for each group, bit for bit: nothing but the product of
         matrices depends on the texts that are passed together.
         """
-        is_small = all(len(texts) <= _BATCH_TEXTS for texts in groups)
-        if not (is_small and self.encodes_each_text_alone):
+        sizes = [len(texts) for texts in groups]
+        are_small = all(size <= _BATCH_TEXTS for size in sizes)
+        if not (are_small and self.encodes_each_text_alone):
             return np.concatenate([self.decision_values(texts, n_jobs=1) for texts in groups])
-        all_texts = as_texts([text for texts in groups for text in texts])
+
+        all_texts = as_texts(list(chain.from_iterable(groups)))
         scores = self.score_ngrams(all_texts)
         vectors = self.encode(all_texts)  # (n_texts, n_dims)
-        ends = np.cumsum([len(texts) for texts in groups])
-        products = [part @ self.coef_dense for part in np.split(vectors, ends[:-1])]
+        ends = np.cumsum(sizes)
+        group_vectors = np.split(vectors, ends[:-1])
+        products = [part @ self.coef_dense for part in group_vectors]
         return self._combine(scores, np.concatenate(products))
 
     @property
@@ -140,25 +153,31 @@ class TextModel:
             character_values[rows] = self.characters.scores(weighted_texts, self.coef_characters)
             is_unknown = ~character_values[rows].any(axis=1)
             character_weights[rows[is_unknown]] = weight.least
+
         return NGramScores(
-            character_weights, word_values, character_values + self.intercept_characters
+            character_weights=character_weights,
+            word_values=word_values,
+            character_values=character_values + self.intercept_characters,
         )
 
     @property
     def lists_words(self) -> bool:
         """Whether it can say which words it knows: those of n-grams, and of the encoder if any."""
-        return self.ngrams.sizes[0] == 1 and list_encoder_words(self.encoder) is not None
+        has_single_words = self.ngrams.sizes[0] == 1
+        return has_single_words and list_encoder_words(self.encoder) is not None
 
     def coverage(self, texts: list[str]) -> np.ndarray:
         """The fraction of each text's words that are known, (n_texts,)."""
+        known = [self.ngrams.table]
         common_words = list_encoder_words(self.encoder, N_COMMON_WORDS)
-        known = [self.ngrams.table] if common_words is None else [self.ngrams.table, common_words]
+        if common_words is not None:
+            known.append(common_words)
         return 1.0 - unknown_shares(texts, known)
 
 
 @dataclass(frozen=True, eq=False)
 class FittedTextClassifier:
-    """What `fit_classifier` learns from labelled texts: the state of a fitted `TextClassifier`."""
+    """The state of a fitted `TextClassifier`: all that `fit_classifier` learns."""
 
     classes: np.ndarray  # (n_classes,)
     target_type: str  # "classes", "sets" or "indicator"
@@ -195,10 +214,14 @@ class FittedTextClassifier:
         return log_probabilities(values, self.inverse_temperatures)
 
     def has_no_features(self, log_proba: np.ndarray) -> np.ndarray:
-        """Which texts have no known n-gram and only OOV words, by their log-probabilities, (n,)."""
+        """Whether each text has no known n-gram and only OOV words, (n,) of bool.
+
+        It is read off the log-probabilities, (n, n_classes).
+        """
         expected = self._without_features
         tolerance = 1e-12 + 1e-12 * np.abs(expected)
-        return (np.abs(log_proba - expected) <= tolerance).all(axis=1)
+        is_expected = np.abs(log_proba - expected) <= tolerance  # (n, n_classes)
+        return is_expected.all(axis=1)
 
     @cached_property
     def _without_features(self) -> np.ndarray:
@@ -240,8 +263,9 @@ def list_encoder_words(encoder: Encoder | None, n_words: int | None = None) -> H
 
     With `n_words` only that number of each vocabulary: the first ones, the most frequent.
     """
+    parts = () if encoder is None else encoder.parts
     vocabularies = []
-    for part in () if encoder is None else encoder.parts:
+    for part in parts:
         if part.word_vectors is None:
             return None
         vocabularies.append(part.word_vectors.vocabulary)
@@ -254,7 +278,9 @@ def _known_words(*vocabularies: Any, n_words: int | None = None) -> HashTable:
     for vocabulary in vocabularies:
         is_word = ~are_subwords(vocabulary)[:n_words]
         hashes.append(vocabulary_hashes(vocabulary)[:n_words][is_word])
-    ordered = np.sort(np.concatenate(hashes))  # np.unique takes five times as long
+
+    # The sorted distinct values: np.unique takes five times as long.
+    ordered = np.sort(np.concatenate(hashes))
     is_new = ordered != 0  # 0 is no word
     is_new[1:] &= ordered[1:] != ordered[:-1]
     return HashTable(ordered[is_new])

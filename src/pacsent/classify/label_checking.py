@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
+from itertools import islice
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -25,9 +26,11 @@ from pacsent.text.ngrams import is_empty
 from pacsent.text.texts import as_texts
 
 # Sizes of the sample, fixed beforehand: each is twice the one before, up to a quarter of the rows.
-_FIRST_SIZE, _MAX_SAMPLED = 100, 0.25
+_FIRST_SIZE = 100
+_MAX_SAMPLED_FRACTION = 0.25
 MAX_SIZES = 6
-_MAX_LISTED_CLASSES = 30  # in the words about the machine
+# Classes whose error by the machine is stated.
+_MAX_LISTED_CLASSES = 30
 
 
 def planned_sizes(n_rows: int) -> list[int]:
@@ -36,8 +39,8 @@ def planned_sizes(n_rows: int) -> list[int]:
     >>> planned_sizes(2_000)
     [100, 200, 400]
     """
-    sizes = [_FIRST_SIZE * 2**i for i in range(MAX_SIZES)]
-    sizes = [size for size in sizes if size <= _MAX_SAMPLED * n_rows]
+    doubled_sizes = [_FIRST_SIZE * 2**i for i in range(MAX_SIZES)]
+    sizes = [size for size in doubled_sizes if size <= _MAX_SAMPLED_FRACTION * n_rows]
     return sizes or [min(_FIRST_SIZE, n_rows)]
 
 
@@ -77,8 +80,14 @@ class LabelCheckCertificate(CountCertificate):
         "depend on which rows were drawn at random. It is about this table, not about new texts."
     )
     needs_texts = (
-        *("n_errors", "n_read", "n_corrected", "n_unread", "n_skipped", "n_found"),
-        *("machine_counts", "random_state"),
+        "n_errors",
+        "n_read",
+        "n_corrected",
+        "n_unread",
+        "n_skipped",
+        "n_found",
+        "machine_counts",
+        "random_state",
     )
 
     n_rows: int
@@ -103,39 +112,40 @@ class LabelCheckCertificate(CountCertificate):
     def _machine_limits(self) -> dict[str, Any]:
         if not self.machine_counts:
             return {"machine_error": [], "machine_class_error": {}}
-        totals = [sum(column) for column in zip(*self.machine_counts.values())]
-        of_class = {
-            name: list(_error_limits(*counts, self.delta_each))
-            for name, counts in self.machine_counts.items()
-        }
-        return {
-            "machine_error": list(_error_limits(*totals, self.delta_each)),
-            "machine_class_error": of_class,
-        }
+
+        limits_of_class = {}
+        for name, counts in self.machine_counts.items():
+            limits_of_class[name] = list(_error_limits(*counts, self.delta_each))
+        limits = _error_limits(*self._machine_totals(), self.delta_each)
+        return {"machine_error": list(limits), "machine_class_error": limits_of_class}
+
+    def _machine_totals(self) -> list[int]:
+        """`machine_counts` summed over the classes."""
+        return [sum(column) for column in zip(*self.machine_counts.values())]
 
     def _check(self) -> None:
         super()._check()
         if self.n > self.n_rows:
             self._refuse("n", f"at most {self.n_rows:,}, the number of rows")
-        most = self.n_rows - self.n_unread
-        least = max(self.n - self.n_unread, self.n_corrected + self.n_skipped)
-        if not least <= self.n_read <= most:
-            self._refuse("n_read", f"from {self.n:,}, the sampled rows, to {most:,}")
-        rows = list(self.machine_counts.values())
-        if not rows:
+
+        max_read = self.n_rows - self.n_unread
+        min_read = max(self.n - self.n_unread, self.n_corrected + self.n_skipped)
+        if not min_read <= self.n_read <= max_read:
+            self._refuse("n_read", f"from {self.n:,}, the sampled rows, to {max_read:,}")
+
+        if not self.machine_counts:
             return
-        are_possible = all(
-            are_counts(row, 4) and row[2] + row[3] <= row[1] <= row[0] for row in rows
-        )
-        if not (are_possible and [sum(c) for c in zip(*rows)][:2] == [self.n_rows, self.n]):
+        are_possible = all(map(_are_possible_counts, self.machine_counts.values()))
+        if not are_possible or self._machine_totals()[:2] != [self.n_rows, self.n]:
             self._refuse(
                 "machine_counts", f"possible counts of {self.n_rows:,} rows, {self.n:,} sampled"
             )
 
     def summary(self) -> str:
         wrong = f"at most {percent(self.error_upper)} of the {self.n_rows:,} labels are wrong"
-        read = f"{self.n_read:,} rows ({self.n_read / self.n_rows:.1%})"
-        reading = f"A person read {read} and corrected {self.n_corrected:,} labels."
+        read_fraction = self.n_read / self.n_rows
+        read_rows = f"{self.n_read:,} rows ({read_fraction:.1%})"
+        reading = f"A person read {read_rows} and corrected {self.n_corrected:,} labels."
         if self.n_skipped:
             reading += f" {self.n_skipped:,} were skipped, and count as wrong."
         if self.n_unread:
@@ -145,22 +155,34 @@ class LabelCheckCertificate(CountCertificate):
     def statements(self) -> list[tuple[str, str]]:
         if not self.machine_counts:
             return []
-        totals = [sum(column) for column in zip(*self.machine_counts.values())]
-        sampled = f"{totals[2]:,} of {totals[1]:,} rows drawn at random were wrong"
-        sampled += f", {totals[3]:,} have no answer" if totals[3] else ""
-        of_all = f"{_between(self.machine_error)} of its labels are wrong ({sampled})."
+
+        _, n_sampled, n_wrong, n_unanswered = self._machine_totals()
+        sampled = f"{n_wrong:,} of {n_sampled:,} rows drawn at random were wrong"
+        if n_unanswered:
+            sampled += f", {n_unanswered:,} have no answer"
+        of_all = f"{_format_limits(self.machine_error)} of its labels are wrong ({sampled})."
         lines = [("The machine", f"{of_all} Each interval by itself, with {self.confidence}.")]
-        for name, limits in list(self.machine_class_error.items())[:_MAX_LISTED_CLASSES]:
+
+        for name, limits in islice(self.machine_class_error.items(), _MAX_LISTED_CLASSES):
             _, n_sampled, n_wrong, _ = self.machine_counts[name]
-            text = f"{_between(limits)} wrong ({n_wrong:,} of {n_sampled:,})."
+            text = f"{_format_limits(limits)} wrong ({n_wrong:,} of {n_sampled:,})."
             lines.append((f"Where it says {name}", text))
         return lines
 
 
-def _between(limits: Sequence[float]) -> str:
+def _are_possible_counts(counts: Any) -> bool:
+    """Whether these can be rows, sampled ones, wrong ones among these, and unanswered ones."""
+    if not are_counts(counts, 4):
+        return False
+    n_rows, n_sampled, n_wrong, n_unanswered = counts
+    return n_wrong + n_unanswered <= n_sampled <= n_rows
+
+
+def _format_limits(limits: Sequence[float]) -> str:
     """Limits of a fraction in words; the lower one is rounded down, the upper one up."""
-    lower = 100 * limits[0]
-    return f"{np.floor(lower * 10 + 1e-9) / 10:.1f}% to {percent(limits[1], 1)}"
+    lower, upper = limits
+    rounded_lower = np.floor(100 * lower * 10 + 1e-9) / 10
+    return f"{rounded_lower:.1f}% to {percent(upper, 1)}"
 
 
 @cache
@@ -182,15 +204,23 @@ def _error_limits(
 @cache
 def max_unread_errors(n_errors: int, n_sampled: int, n_rows: int, delta: float) -> int:
     """Upper bound on unsampled wrong rows before a place with `n_errors` sampled ones."""
-    return round(batch_limit(n_errors, n_sampled, n_rows, delta) * n_rows) - n_errors
+    max_fraction = batch_limit(n_errors, n_sampled, n_rows, delta)
+    return round(max_fraction * n_rows) - n_errors
 
 
 # For each row that was shown whether the machine's label is wrong; None: the person skipped it.
 Answers = Mapping[int, bool | None]
 
 
+class _Plan(NamedTuple):
+    """The rows read in all with a size of the sample, as estimated, and the rows accepted."""
+
+    n_read: float
+    n_accepted: int
+
+
 class LabelChecker:
-    """Which rows a person reads next: a random sample, then all but the most trusted rows.
+    """The rows that a person reads next: a random sample, then all but the most trusted rows.
 
     The rows before the first few sampled errors are accepted: Theorem 28 of docs/theory.md. A
     skipped row counts as wrong there, and stays wrong: where skipped rows take up some of the wrong
@@ -211,15 +241,11 @@ class LabelChecker:
         random_rows: Sequence[int] = (),
         n_candidates: int = 1,
     ):
-        scores = np.asarray(scores, np.float64)
-        if scores.ndim != 1 or not scores.size:
-            raise ValueError(f"scores must be one for each row. Got shape {scores.shape} instead.")
-        if not np.isfinite(scores).all():
-            row = int(np.argmin(np.isfinite(scores)))
-            raise ValueError(f"scores must be finite. Got {scores[row]} in row {row:,} instead.")
+        scores = _check_scores(scores)
         error = check_probability("error", error)
         self.delta = check_probability("delta", delta)
-        self.random_state, self.n_rows = random_state, scores.size
+        self.random_state = random_state
+        self.n_rows = scores.size
         self._labels = labels
         self._provenance = LabelCheckCertificate.provenance
         if len(random_rows):
@@ -240,18 +266,26 @@ class LabelChecker:
         self._corrections = candidates(n_candidates) | {"sizes of the sample": len(self.sizes)}
         self._delta_each = divide_delta(self.delta, *self._corrections.values())
         self.n_wrong_allowed = int(error * self.n_rows + 1e-9)
-        self.n_allowed = []  # sampled errors that may be accepted; -1: no row may
-        for size in self.sizes:
-            limit = partial(self._max_unread, n_sampled=size)
-            n_allowed = bisect_right(range(size + 1), self.n_wrong_allowed, key=limit) - 1
-            self.n_allowed.append(n_allowed)
+        # Sampled errors that may be accepted at each size; -1: no row may be.
+        self.n_allowed = list(map(self._count_allowed, self.sizes))
 
-        problem = "All scores are equal: rows are read in a random order, and most of them are."
         reads_all = max(self.n_allowed) < 0 or self.sizes[-1] == self.n_rows
         if reads_all:
-            problem = f"No sample of {self.n_rows:,} rows certifies {error:g}: every row is read."
-        if reads_all or scores.min() == scores.max():
-            warnings.warn(problem, stacklevel=3)
+            warnings.warn(
+                f"No sample of {self.n_rows:,} rows certifies {error:g}: every row is read.",
+                stacklevel=3,
+            )
+        elif scores.min() == scores.max():
+            warnings.warn(
+                "All scores are equal: rows are read in a random order, and most of them are.",
+                stacklevel=3,
+            )
+
+    def _count_allowed(self, n_sampled: int) -> int:
+        """Errors in a sample of this size that may be accepted; -1: no row may be."""
+        limit = partial(self._max_unread, n_sampled=n_sampled)
+        n_valid = bisect_right(range(n_sampled + 1), self.n_wrong_allowed, key=limit)
+        return n_valid - 1
 
     def _max_unread(self, n_errors: int, n_sampled: int) -> int:
         return max_unread_errors(n_errors, n_sampled, self.n_rows, self._delta_each)
@@ -264,18 +298,22 @@ class LabelChecker:
         """The random sample: the rows of the largest planned size that is answered completely."""
         size = 0
         for planned in self.sizes:
-            if not all(row in answers for row in self.sample[:planned].tolist()):
+            if self._unread_sample(planned, answers):
                 break
             size = planned
         return self.sample[:size].tolist()
+
+    def _unread_sample(self, size: int, answers: Answers) -> list[int]:
+        """The rows of the sample of this size that have no answer."""
+        return [row for row in self.sample[:size].tolist() if row not in answers]
 
     def sample_forecast(self, answers: Answers) -> tuple[int, int]:
         """The least and the largest number of rows of the sample that are still to be read."""
         rows, certificate = self.next(answers)
         if certificate is not None:
             return 0, 0
-        n_answered = sum(row in answers for row in self.sample[: self.sizes[-1]].tolist())
-        return len(rows), self.sizes[-1] - n_answered
+        unread = self._unread_sample(self.sizes[-1], answers)
+        return len(rows), len(unread)
 
     def next(self, answers: Answers) -> tuple[list[int], LabelCheckCertificate | None]:
         """The rows to read after those of `answers`; after the sample also the certificate so far.
@@ -284,67 +322,93 @@ class LabelChecker:
         along the order in this one. No rows: the goal is reached, or it cannot be reached any more.
         """
         is_reachable = self.is_reachable(answers)
-        size = n_accepted = 0
+        size = 0
+        n_accepted = 0
         for look, planned in enumerate(self.sizes):
-            sample = self.sample[:planned].tolist()
-            unread = [row for row in sample if row not in answers]
+            unread = self._unread_sample(planned, answers)
             if unread and is_reachable:
                 return unread, None
             if unread and size:
                 break  # it cannot be reached: the certificate is that of the size before
 
             size = planned
-            is_bad = [row for row in sample if _is_bad(answers.get(row))]
-            errors = np.sort(self._place[is_bad])
-            options = []  # (rows read in all, rows accepted) with this size and with larger ones
-            for larger, n_allowed in zip(self.sizes[look:], self.n_allowed[look:]):
-                n_errors = n_allowed * planned // larger
-                n_rows_accepted = self.n_rows if n_allowed >= 0 else 0
-                if 0 <= n_errors < errors.size:
-                    n_rows_accepted = int(errors[n_errors])
-                n_to_read = (self.n_rows - n_rows_accepted) * (1 - larger / self.n_rows)
-                options.append((larger + n_to_read, n_rows_accepted))
-            n_accepted = options[0][1]
-            if unread or options[0][0] <= min(options)[0]:
+            plans = self._plan_sizes(look, answers)
+            n_accepted = plans[0].n_accepted
+            if unread or plans[0].n_read <= min(plans).n_read:
                 break
 
         certificate = self._certify(answers, size, n_accepted)
         if not is_reachable:
             return [], certificate
-        to_read = [row for row in self.order[n_accepted:][::-1].tolist() if row not in answers]
+        return self._list_unread(answers, n_accepted, certificate), certificate
+
+    def _plan_sizes(self, look: int, answers: Answers) -> list[_Plan]:
+        """Plans with the sample at `look` and with each larger one.
+
+        Larger samples are taken to have errors at the same places of the order as this one.
+        """
+        size = self.sizes[look]
+        sample = self.sample[:size].tolist()
+        bad_rows = [row for row in sample if _is_bad(answers.get(row))]
+        error_places = np.sort(self._place[bad_rows])
+
+        plans = []
+        for larger, n_allowed in zip(self.sizes[look:], self.n_allowed[look:]):
+            n_errors = n_allowed * size // larger
+            if n_allowed < 0:
+                n_accepted = 0
+            elif n_errors < error_places.size:
+                n_accepted = int(error_places[n_errors])
+            else:
+                n_accepted = self.n_rows
+            n_to_read = (self.n_rows - n_accepted) * (1 - larger / self.n_rows)
+            plans.append(_Plan(larger + n_to_read, n_accepted))
+        return plans
+
+    def _list_unread(
+        self, answers: Answers, n_accepted: int, certificate: LabelCheckCertificate
+    ) -> list[int]:
+        """Rows to read after the sample: those that are not accepted, the least trusted first."""
+        least_trusted_first = self.order[n_accepted:][::-1].tolist()
+        to_read = [row for row in least_trusted_first if row not in answers]
+        if to_read:
+            return to_read
+
+        # Skipped rows stay wrong: accepted rows are read in their place.
         n_wrong = round(certificate.error_upper * self.n_rows)
-        if not to_read and n_wrong > self.n_wrong_allowed:  # by skipped rows
-            accepted = self.order[:n_accepted][::-1].tolist()
-            unread = [row for row in accepted if row not in answers]
-            to_read = unread[: n_wrong - self.n_wrong_allowed]
-        return to_read, certificate
+        n_excess = max(n_wrong - self.n_wrong_allowed, 0)
+        accepted = self.order[:n_accepted][::-1].tolist()
+        return [row for row in accepted if row not in answers][:n_excess]
 
     def _certify(self, answers: Answers, size: int, n_accepted: int) -> LabelCheckCertificate:
         """The certificate with a sample of this size if the rows before a place are accepted."""
         sample = self.sample[:size].tolist()
-        in_sample = set(sample)
-        is_bad = {row for row in sample if _is_bad(answers.get(row))}
-        n_unread = sum(row not in answers for row in self.order[n_accepted:].tolist())
-        n_unread += sum(row not in answers and self._place[row] < n_accepted for row in sample)
-        n_found = sum(
-            _is_bad(wrong) and row not in in_sample and self._place[row] < n_accepted
-            for row, wrong in answers.items()
-        )
+        bad_sampled = {row for row in sample if _is_bad(answers.get(row))}
+        bad_answers = {row for row, is_wrong in answers.items() if _is_bad(is_wrong)}
+        found_beyond_sample = bad_answers.difference(sample)
+
+        unread_after = [row for row in self.order[n_accepted:].tolist() if row not in answers]
+        unread_accepted = self._count_accepted(self._unread_sample(size, answers), n_accepted)
         return LabelCheckCertificate.from_parts(
             delta=self.delta,
             corrections=dict(self._corrections),
             n=size,
-            n_errors=int(sum(self._place[row] < n_accepted for row in is_bad)),
+            n_errors=self._count_accepted(bad_sampled, n_accepted),
             n_rows=self.n_rows,
             n_read=len(answers),
-            n_corrected=sum(bool(wrong) for wrong in answers.values()),
-            n_unread=int(n_unread),
+            n_corrected=sum(map(bool, answers.values())),
+            n_unread=len(unread_after) + unread_accepted,
             n_skipped=_count_skipped(answers),
-            n_found=int(n_found),
+            n_found=self._count_accepted(found_beyond_sample, n_accepted),
             random_state=self.random_state,
             provenance=self._provenance,
             machine_counts=self._count_machine(answers, sample),
         )
+
+    def _count_accepted(self, rows: Iterable[int], n_accepted: int) -> int:
+        """How many of the rows are before a place in the order."""
+        places = self._place[list(rows)]
+        return int((places < n_accepted).sum())
 
     def _count_machine(self, answers: Answers, sample: list[int]) -> dict[str, list[int]]:
         if self._labels is None:
@@ -354,23 +418,36 @@ class LabelChecker:
         n_sampled = Counter(labels[row] for row in sample)
         n_wrong = Counter(labels[row] for row in sample if answers.get(row))
         n_unanswered = Counter(labels[row] for row in sample if answers.get(row) is None)
-        return {
-            str(name): [n_rows[name], n_sampled[name], n_wrong[name], n_unanswered[name]]
-            for name in sorted(n_rows)
-        }
+        counts = {}
+        for name in sorted(n_rows):
+            counts[str(name)] = [n_rows[name], n_sampled[name], n_wrong[name], n_unanswered[name]]
+        return counts
 
 
-def _is_bad(wrong: bool | None) -> bool:
+def _check_scores(scores: Any) -> np.ndarray:
+    """Finite numbers, one for each row, (n_rows,)."""
+    scores = np.asarray(scores, np.float64)
+    if scores.ndim != 1 or not scores.size:
+        raise ValueError(f"scores must be one for each row. Got shape {scores.shape} instead.")
+
+    is_finite = np.isfinite(scores)
+    if not is_finite.all():
+        row = int(np.argmin(is_finite))
+        raise ValueError(f"scores must be finite. Got {scores[row]} in row {row:,} instead.")
+    return scores
+
+
+def _is_bad(is_wrong: bool | None) -> bool:
     """Whether a sampled row counts as wrong: it is, or it was skipped, or it is still unread."""
-    return wrong is None or bool(wrong)
+    return is_wrong is None or bool(is_wrong)
 
 
 def _count_skipped(answers: Answers) -> int:
-    return sum(wrong is None for wrong in answers.values())
+    return sum(is_wrong is None for is_wrong in answers.values())
 
 
 class CheckedLabels(NamedTuple):
-    """What `check_labels` returns.
+    """The result of `check_labels`.
 
     Only the labels of `sampled_rows` are a random sample. The other rows that a person read were
     chosen because their labels were doubtful, so that a classifier evaluated on all of `read_rows`
@@ -436,44 +513,65 @@ def check_labels(
     True
     """
     texts = as_texts(texts)
-    labels, seed = as_labels(labels, len(texts)), as_seed(random_state)
-    names = {name: name for name in [*labels, *as_labels(classes, name="classes")]}
+    labels = as_labels(labels, len(texts))
+    seed = as_seed(random_state)
+    other_classes = as_labels(classes, name="classes")
+    names = {name: name for name in [*labels, *other_classes]}
     kept = [row for row, text in enumerate(texts) if not is_empty(text)]
     if not kept:
         raise ValueError(f"texts must have at least one text with words. Got {len(texts):,} empty.")
+
     kept_labels = [labels[row] for row in kept]
     if scores is None:
         scores = label_scores([texts[row] for row in kept], kept_labels)
     else:
-        scores = as_labels(scores, len(texts), "scores")
-        scores = [scores[row] for row in kept]
+        all_scores = as_labels(scores, len(texts), "scores")
+        scores = [all_scores[row] for row in kept]
+    kept_random_rows = np.flatnonzero(np.isin(kept, random_rows))
     checker = LabelChecker(
         scores,
         error=error,
         delta=delta,
         random_state=seed,
         labels=kept_labels,
-        random_rows=np.flatnonzero(np.isin(kept, random_rows)).tolist(),
+        random_rows=kept_random_rows.tolist(),
         n_candidates=n_candidates,
     )
 
+    # The checker counts positions among the rows that are not empty.
     final: list = [None] * len(texts)
     for row in kept:
         final[row] = labels[row]
+
+    def ask_at(position: int) -> bool | None:
+        """Replace a label; whether it was wrong, None if it was skipped."""
+        row = kept[position]
+        answer = ask(row, texts[row])
+        final[row] = _as_class(answer, names, row)
+        return None if final[row] is None else final[row] != labels[row]
+
+    answers, certificate = _ask_until_done(checker, ask_at)
+    read_rows = [kept[position] for position in answers]
+    sampled_rows = [kept[position] for position in checker.sampled_rows(answers)]
+    return CheckedLabels(final, read_rows, certificate, sampled_rows)
+
+
+def _ask_until_done(
+    checker: LabelChecker, ask_at: Callable[[int], bool | None]
+) -> tuple[dict[int, bool | None], LabelCheckCertificate]:
+    """Ask for the positions that the checker names until there are none; the answers."""
     answers = dict[int, bool | None]()
     while True:
-        rows, certificate = checker.next(answers)
-        if certificate is not None and not rows:
-            break
-        for position in rows:
-            row = kept[position]
-            final[row] = _as_class(ask(row, texts[row]), names, row)
-            answers[position] = None if final[row] is None else final[row] != labels[row]
-            if final[row] is None and not checker.is_reachable(answers):
-                break  # the goal: the other rows are not asked for
-    read = [kept[position] for position in answers]
-    sampled = [kept[position] for position in checker.sampled_rows(answers)]
-    return CheckedLabels(final, read, certificate, sampled)
+        positions, certificate = checker.next(answers)
+        if certificate is not None and not positions:
+            return answers, certificate
+
+        for position in positions:
+            answers[position] = ask_at(position)
+
+            # Where too many rows were skipped, the goal is missed whatever the others are.
+            if answers[position] is None and not checker.is_reachable(answers):
+                break
 
 
 def _as_class(answer: Any, names: Mapping[Any, Any], row: int) -> Any:
@@ -484,8 +582,9 @@ def _as_class(answer: Any, names: Mapping[Any, Any], row: int) -> Any:
         return names[answer]
     except (KeyError, TypeError):  # a list cannot be looked up
         pass
-    spelling = {str(name).strip().casefold(): name for name in names}
-    name = spelling.get(str(answer).strip().casefold())
+
+    name_of_spelling = {str(name).strip().casefold(): name for name in names}
+    name = name_of_spelling.get(str(answer).strip().casefold())
     advice = "" if name is None else f" Did you mean {name!r}?"
     raise ValueError(
         f"ask must return one of the classes ({few(names)}), or None to skip the row. Got "
@@ -497,4 +596,6 @@ def _as_class(answer: Any, names: Mapping[Any, Any], row: int) -> Any:
 def label_scores(texts: Sequence[str], labels: Sequence) -> np.ndarray:
     """The log-probability of each label by classifiers that were fitted on other rows, (n,)."""
     y = ClassLabels.of_column(labels, len(texts)).encoded
-    return out_of_fold_log_proba(texts, y, near_duplicate_clusters(texts))[np.arange(y.size), y]
+    clusters = near_duplicate_clusters(texts)
+    log_proba = out_of_fold_log_proba(texts, y, clusters)  # (n, n_classes)
+    return log_proba[np.arange(y.size), y]

@@ -36,11 +36,14 @@ _CONFIDENCE = 0.9
 
 def _fit_others(model: Any, texts: Sequence[str], y: np.ndarray, rows: np.ndarray) -> Any:
     """`model` fitted on the rows of classes with at least two of them; None below two classes."""
-    counts = np.bincount(y[rows], minlength=int(y.max()) + 1)
-    rows = rows[counts[y[rows]] >= 2]
-    if np.unique(y[rows]).size < 2:
+    n_of_class = np.bincount(y[rows], minlength=int(y.max()) + 1)
+    n_in_class = n_of_class[y[rows]]  # (n_rows,)
+    learnable = rows[n_in_class >= 2]
+    if np.unique(y[learnable]).size < 2:
         return None
-    return clone(model).fit([texts[i] for i in rows.tolist()], y[rows])
+
+    training_texts = [texts[row] for row in learnable.tolist()]
+    return clone(model).fit(training_texts, y[learnable])
 
 
 def suspicious_labels(X: Iterable[str], y: Any, *, model: Any = None) -> list[SuspiciousLabel]:
@@ -62,6 +65,15 @@ def suspicious_labels(X: Iterable[str], y: Any, *, model: Any = None) -> list[Su
     model : unfitted classifier with `predict_proba`, optional
         `TextClassifier("english")` by default.
 
+    Returns
+    -------
+    list of SuspiciousLabel
+
+    References
+    ----------
+    Northcutt, Jiang and Chuang (2021), Confident learning: estimating uncertainty in dataset
+    labels. JAIR 70.
+
     Examples
     --------
     >>> from pacsent import TextClassifier
@@ -77,7 +89,7 @@ def suspicious_labels(X: Iterable[str], y: Any, *, model: Any = None) -> list[Su
 
 
 class LabelsLeftOut(NamedTuple):
-    """Labelled texts, and what classifiers that were not fitted on them say about each.
+    """Labelled texts, and predictions for each by classifiers that were not fitted on it.
 
     Several reports share them: `audit` and `fit_learning_curve`.
     """
@@ -98,42 +110,49 @@ def predict_labels_left_out(X: Iterable[str], y: Any, model: Any = None) -> Labe
     all_labels = as_labels(y, len(all_texts))
     kept = nonempty_rows(all_texts).tolist()
     texts = [all_texts[row] for row in kept]
-    labels = ClassLabels.of_column([all_labels[row] for row in kept], len(texts))
+    kept_labels = [all_labels[row] for row in kept]
+    labels = ClassLabels.of_column(kept_labels, len(texts))
+
     clusters = near_duplicate_clusters(texts)
-    folds = _draw_folds(clusters)
+    folds = _draw_folds(clusters, np.random.default_rng(FOLD_SEED))
     log_proba = _predict_folds(texts, labels.encoded, clusters, folds, model)
     return LabelsLeftOut(all_texts, all_labels, kept, texts, labels, clusters, folds, log_proba)
 
 
 def _find_suspicious(left_out: LabelsLeftOut) -> list[SuspiciousLabel]:
-    kept, clusters, log_p = left_out.kept, left_out.clusters, left_out.log_proba
-    classes, y = left_out.labels.classes, left_out.labels.encoded
+    log_p = left_out.log_proba
+    classes = left_out.labels.classes
+    y = left_out.labels.encoded
 
     # The score of each label, and what to put in its place, (n,).
     score, suggested = _score_labels(log_p, y)
-    n_other, usual_label = _count_other_labels(clusters, y, classes.size)
-    suggested = np.where((n_other > 0) & (score <= 0), usual_label, suggested)
+    n_other, usual_label = _count_other_labels(left_out.clusters, y, classes.size)
+    only_duplicates_disagree = (n_other > 0) & (score <= 0)
+    suggested = np.where(only_duplicates_disagree, usual_label, suggested)
     score = score + _DUPLICATE_SCORE * n_other
 
     names = classes.tolist()
     n_suspicious = int((score > _MIN_SCORE).sum())
+    most_suspicious = np.argsort(-score, kind="stable")[:n_suspicious]
     suspicious = []
-    for i in np.argsort(-score, kind="stable")[:n_suspicious].tolist():
-        label = y[i]
-        other = suggested[i]
+    for number in most_suspicious.tolist():
+        label = y[number]
+        other = suggested[number]
+        proba_other = np.exp(log_p[number, other])
+        proba_label = np.exp(log_p[number, label])
         reason = (
-            f"without this text, {names[other]} has probability "
-            f"{np.exp(log_p[i, other]):.2f} and {names[label]} {np.exp(log_p[i, label]):.2f}"
+            f"without this text, {names[other]} has probability {proba_other:.2f} and "
+            f"{names[label]} {proba_label:.2f}"
         )
-        if n_other[i]:
-            duplicates = format_count(int(n_other[i]), "near-duplicate")
+        if n_other[number]:
+            duplicates = format_count(int(n_other[number]), "near-duplicate")
             reason = f"{duplicates} with another label; {reason}"
         suspicious.append(
             SuspiciousLabel(
-                row=kept[i],
+                row=left_out.kept[number],
                 label=names[label],
                 suggested=names[other],
-                score=float(score[i]),
+                score=float(score[number]),
                 reason=reason,
             )
         )
@@ -150,7 +169,8 @@ def _score_labels(log_p: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndar
     rows = np.arange(y.size)
     n_classes = log_p.shape[1]
     log_chance = -np.log(n_classes)
-    log_usual = np.log([np.exp(log_p[y == c, c]).mean() for c in range(n_classes)])
+    usual_proba = [np.exp(log_p[y == c, c]).mean() for c in range(n_classes)]
+    log_usual = np.log(usual_proba)  # (n_classes,)
 
     log_label = log_p[rows, y]
     others = log_p.copy()
@@ -158,8 +178,10 @@ def _score_labels(log_p: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndar
     likeliest = others.argmax(axis=1)
     log_other = others.max(axis=1)
 
-    evidence_for_other = log_other - np.maximum(log_usual, log_chance)[likeliest]
-    score = evidence_for_other - (log_label - log_usual[y])
+    reference = np.maximum(log_usual, log_chance)  # (n_classes,)
+    evidence_for_other = log_other - reference[likeliest]
+    evidence_for_label = log_label - log_usual[y]
+    score = evidence_for_other - evidence_for_label
     is_likelier = (log_other > log_label) & (log_other > log_chance)
     return np.where(is_likelier, score, np.minimum(score, 0.0)), likeliest
 
@@ -172,12 +194,15 @@ def _count_other_labels(
     The number is at least 0; the label is the most frequent other one.
     """
     rows = np.arange(y.size)
-    of_cluster = np.zeros((int(clusters.max()) + 1, n_classes), np.int64)
-    np.add.at(of_cluster, (clusters, y), 1)
-    counts = of_cluster[clusters]  # (n, n_classes)
+    n_clusters = int(clusters.max()) + 1
+    n_of_cluster = np.zeros((n_clusters, n_classes), np.int64)
+    np.add.at(n_of_cluster, (clusters, y), 1)
+
+    counts = n_of_cluster[clusters]  # (n, n_classes)
     n_same = counts[rows, y] - 1
     counts[rows, y] = 0
-    return np.maximum(counts.sum(axis=1) - n_same, 0), counts.argmax(axis=1)
+    n_more = counts.sum(axis=1) - n_same
+    return np.maximum(n_more, 0), counts.argmax(axis=1)
 
 
 def out_of_fold_log_proba(
@@ -188,13 +213,17 @@ def out_of_fold_log_proba(
     Texts of a near-duplicate cluster are in one fold. A class that has fewer than two texts to fit
     has probability 0.
     """
-    return _predict_folds(texts, y, clusters, _draw_folds(clusters), model)
+    folds = _draw_folds(clusters, np.random.default_rng(FOLD_SEED))
+    return _predict_folds(texts, y, clusters, folds, model)
 
 
-def _draw_folds(clusters: np.ndarray) -> np.ndarray:
-    """The fold of each text; those of a cluster have the same."""
-    order = np.random.default_rng(FOLD_SEED).permutation(int(clusters.max()) + 1)
-    return (order % _FOLDS)[clusters]
+def _draw_folds(
+    clusters: np.ndarray, rng: np.random.Generator | np.random.RandomState
+) -> np.ndarray:
+    """The fold of each text, (n,); those of a cluster have the same."""
+    n_clusters = int(clusters.max()) + 1
+    fold_of_cluster = rng.permutation(n_clusters) % _FOLDS
+    return fold_of_cluster[clusters]
 
 
 def _predict_folds(
@@ -203,7 +232,9 @@ def _predict_folds(
     """`out_of_fold_log_proba` with these folds."""
     model = TextClassifier("english") if model is None else model
     for fold in np.unique(folds):
-        if (np.bincount(y[folds != fold]) >= 2).sum() < 2:
+        n_of_class = np.bincount(y[folds != fold])
+        n_learnable = (n_of_class >= 2).sum()
+        if n_learnable < 2:
             raise ValueError(
                 "texts must have two classes with at least two different texts each, in every "
                 f"{_FOLDS - 1} of {_FOLDS} folds. Got fewer instead. Add texts."
@@ -212,12 +243,15 @@ def _predict_folds(
         log_p = predict_left_out(model, texts, y, folds, clusters)
         return np.maximum(log_p, _LOWEST_LOG_PROBA)
 
-    log_p = np.full((y.size, int(y.max()) + 1), _LOWEST_LOG_PROBA)
+    n_classes = int(y.max()) + 1
+    log_p = np.full((y.size, n_classes), _LOWEST_LOG_PROBA)
     for fold in np.unique(folds):
-        fold_model = _fit_others(model, texts, y, np.flatnonzero(folds != fold))
+        training = np.flatnonzero(folds != fold)
         tested = np.flatnonzero(folds == fold).tolist()
-        proba = np.asarray(fold_model.predict_proba([texts[i] for i in tested]), np.float64)
-        log_p[np.ix_(tested, fold_model.classes_)] = np.log(np.maximum(proba, 1e-9))
+        fold_model = _fit_others(model, texts, y, training)
+        proba = fold_model.predict_proba([texts[row] for row in tested])
+        floored_proba = np.maximum(np.asarray(proba, np.float64), 1e-9)
+        log_p[np.ix_(tested, fold_model.classes_)] = np.log(floored_proba)
     return log_p
 
 
@@ -229,6 +263,10 @@ def audit(X: Iterable[str], y: Sequence, *, model: Any = None) -> Audit:
     Parameters
     ----------
     X, y, model : see `suspicious_labels`
+
+    Returns
+    -------
+    Audit
 
     Examples
     --------
@@ -243,20 +281,26 @@ def audit(X: Iterable[str], y: Sequence, *, model: Any = None) -> Audit:
 
 def audit_left_out(left_out: LabelsLeftOut, model: Any = None) -> Audit:
     """`audit`, from what `predict_labels_left_out` returned for this model."""
-    texts, names, kept = left_out.all_texts, left_out.all_labels, left_out.kept
+    texts = left_out.all_texts
+    labels = left_out.all_labels
+    kept = left_out.kept
+    empty = sorted(set(range(len(texts))).difference(kept))
+    totals = Counter(labels[row] for row in kept)
+
+    # Groups of exact duplicates are not listed again as near-duplicates.
     duplicates = _group_rows(kept, fingerprints(left_out.texts))
-    near_duplicates = _group_rows(kept, left_out.clusters)
-    is_exact = set(map(tuple, duplicates))
-    near_duplicates = [rows for rows in near_duplicates if tuple(rows) not in is_exact]
-    totals = Counter(names[row] for row in kept)
+    exact_groups = set(map(tuple, duplicates))
+    clusters = _group_rows(kept, left_out.clusters)
+    near_duplicates = [rows for rows in clusters if tuple(rows) not in exact_groups]
+
     return Audit(
         texts=texts,
-        labels=names,
+        labels=labels,
         counts={name: totals[name] for name in sorted(totals, key=str)},
         suspicious=_find_suspicious(left_out),
         duplicates=duplicates,
         near_duplicates=near_duplicates,
-        empty=sorted(set(range(len(texts))).difference(kept)),
+        empty=empty,
         unknown=_find_unknown_texts(texts, model),
     )
 
@@ -274,28 +318,41 @@ def _find_unknown_texts(texts: list[str], model: Any) -> list[tuple[int, float]]
     encoder = "english" if model is None else getattr(model, "encoder", None)
     if not isinstance(encoder, str):
         return []
-    n_known = np.diff(load(encoder).vocabulary.encode(texts).offsets).tolist()
+
+    vocabulary = load(encoder).vocabulary
+    encoded = vocabulary.encode(texts)
+    n_known = np.diff(encoded.offsets).tolist()  # (n_texts,)
     unknown = []
     for row, text in enumerate(texts):
-        n_words = sum(any(c.isalpha() for c in word) for word in text.split())
+        n_words = sum(map(_has_letter, text.split()))
         if n_words and n_known[row] < n_words / 2:
             unknown.append((row, n_known[row] / n_words))
     return unknown
 
 
+def _has_letter(word: str) -> bool:
+    return any(map(str.isalpha, word))
+
+
 def fit_holdout_curve(
     model: TextClassifier, texts: Sequence[str], labels: Sequence, groups: Sequence | None = None
 ) -> LearningCurve:
-    """The curve through the out-of-fold errors of `model`, fitted on a part of the texts, and of a
-    clone fitted on all of them. Errors of four fifths of the texts make the cost rather too high.
+    """The curve through the out-of-fold errors of `model` and of a clone fitted on all texts.
+
+    `model` is fitted on a part of the texts. Errors of four fifths of the texts make the cost
+    rather too high.
     """
-    errors = []
-    for fitted in (model, clone(model).fit(texts, labels, groups=groups)):
+    complete_model = clone(model).fit(texts, labels, groups=groups)
+    counts = []  # (labels, held-out texts, errors on them) of each model
+    for fitted in (model, complete_model):
         log_proba, y = fitted.out_of_fold_
-        errors.append((fitted.selection_["n_texts"], y.size, (log_proba.argmax(1) != y).sum()))
-    sizes, tested, wrong = np.array(errors).T
-    curves = _curve_posterior(sizes, tested, wrong, len(texts), np.random.default_rng(0))
-    return LearningCurve(len(texts), sizes, tested, wrong, curves)
+        is_wrong = log_proba.argmax(axis=1) != y
+        counts.append((fitted.selection_["n_texts"], y.size, is_wrong.sum()))
+    sizes, n_tested, n_wrong = np.array(counts).T
+
+    rng = np.random.default_rng(0)
+    curves = _curve_posterior(sizes, n_tested, n_wrong, len(texts), rng)
+    return LearningCurve(len(texts), sizes, n_tested, n_wrong, curves)
 
 
 def fit_learning_curve(
@@ -305,7 +362,7 @@ def fit_learning_curve(
     model: Any = None,
     random_state: int | np.random.RandomState | None = None,
 ) -> LearningCurve:
-    """How the error falls with more labels, from the labels that are there.
+    """Estimate the error with more labels, from the labels that are there.
 
     The classifier is fitted on parts of the labels of growing size, of four labels per class at
     least where there are enough, and its errors on held-out texts (five folds, near-duplicates in
@@ -319,6 +376,10 @@ def fit_learning_curve(
         `TextClassifier("english")` by default.
     random_state : int, RandomState or None, default=None
 
+    Returns
+    -------
+    LearningCurve
+
     Examples
     --------
     >>> from pacsent import TextClassifier
@@ -329,16 +390,16 @@ def fit_learning_curve(
     >>> low <= middle <= high
     True
     """
-    texts = as_texts(X)
-    names = as_labels(y, len(texts))
-    kept = nonempty_rows(texts).tolist()
-    texts = [texts[row] for row in kept]
-    y = ClassLabels.of_column([names[row] for row in kept], len(texts)).encoded
+    all_texts = as_texts(X)
+    all_labels = as_labels(y, len(all_texts))
+    kept = nonempty_rows(all_texts).tolist()
+    texts = [all_texts[row] for row in kept]
+    labels = ClassLabels.of_column([all_labels[row] for row in kept], len(texts))
+
     model = TextClassifier("english") if model is None else model
     rng = check_random_state(random_state)
-    clusters = near_duplicate_clusters(texts)
-    folds = (rng.permutation(int(clusters.max()) + 1) % _FOLDS)[clusters]
-    return _fit_curve(model, texts, y, folds, rng)
+    folds = _draw_folds(near_duplicate_clusters(texts), rng)
+    return _fit_curve(model, texts, labels.encoded, folds, rng)
 
 
 def fit_learning_curve_left_out(
@@ -349,9 +410,14 @@ def fit_learning_curve_left_out(
     Its folds are taken, and its errors with all labels outside a fold, whose fits are more than
     half of the time. The candidates behind these were chosen on all labels, once.
     """
-    texts, y, folds = left_out.texts, left_out.labels.encoded, left_out.folds
-    answers = left_out.log_proba.argmax(axis=1)
-    return _fit_curve(model, texts, y, folds, check_random_state(random_state), answers)
+    return _fit_curve(
+        model,
+        left_out.texts,
+        left_out.labels.encoded,
+        left_out.folds,
+        check_random_state(random_state),
+        predictions=left_out.log_proba.argmax(axis=1),
+    )
 
 
 def _fit_curve(
@@ -360,40 +426,49 @@ def _fit_curve(
     y: np.ndarray,
     folds: np.ndarray,
     rng: np.random.RandomState,
-    answers: np.ndarray | None = None,
+    predictions: np.ndarray | None = None,
 ) -> LearningCurve:
-    """The curve through the errors on these folds; `answers` are those with all other labels."""
+    """The curve through the errors on these folds.
+
+    `predictions`, (n,), are those of classifiers with all other labels, if they are there already.
+    """
     n_fitted = len(texts) - len(texts) // _FOLDS
-    smallest = np.clip(_MIN_CLASS_LABELS * (int(y.max()) + 1) / n_fitted, 0.125, 0.5)
+    n_classes = int(y.max()) + 1
+    smallest = np.clip(_MIN_CLASS_LABELS * n_classes / n_fitted, 0.125, 0.5)
     parts = np.geomspace(smallest, 1.0, _CURVE_PARTS)
+
     totals = np.zeros((parts.size, 4))  # folds, labels, held-out texts, errors on them
     for fold in np.unique(folds):
         tested = np.flatnonzero(folds == fold)
         training = rng.permutation(np.flatnonzero(folds != fold))
-        for at, part in enumerate(parts):
+        for number, part in enumerate(parts):
             size = round(part * training.size)
-            if answers is not None and size == training.size:
-                totals[at] += 1, size, tested.size, (answers[tested] != y[tested]).sum()
-                continue
-            fold_model = _fit_others(model, texts, y, training[:size])
-            if fold_model is not None:
-                wrong = fold_model.predict([texts[i] for i in tested]) != y[tested]
-                totals[at] += 1, size, tested.size, wrong.sum()
+            if predictions is not None and size == training.size:
+                fold_predictions = predictions[tested]
+            else:
+                fold_model = _fit_others(model, texts, y, training[:size])
+                if fold_model is None:
+                    continue
+                fold_predictions = fold_model.predict([texts[row] for row in tested])
+            n_wrong = (fold_predictions != y[tested]).sum()
+            totals[number] += (1, size, tested.size, n_wrong)
+
     totals = totals[totals[:, 0] > 0]
     if not totals.size:
         raise ValueError(
             "texts must have two classes with at least two different texts each, in every fold. "
             "Got fewer instead. Add labels."
         )
-    n_folds, sizes, n_tested, n_wrong = totals.T
-    curves = _curve_posterior(sizes / n_folds, n_tested, n_wrong, len(texts), rng)
-    return LearningCurve(len(texts), sizes / n_folds, n_tested, n_wrong, curves)
+    n_folds, n_labels, n_tested, n_wrong = totals.T  # (n_sizes,) each
+    sizes = n_labels / n_folds
+    curves = _curve_posterior(sizes, n_tested, n_wrong, len(texts), rng)
+    return LearningCurve(len(texts), sizes, n_tested, n_wrong, curves)
 
 
 def _curve_posterior(
     sizes: np.ndarray,
-    tested: np.ndarray,
-    wrong: np.ndarray,
+    n_tested: np.ndarray,
+    n_wrong: np.ndarray,
     n: int,
     rng: np.random.Generator | np.random.RandomState,
 ) -> np.ndarray:
@@ -401,8 +476,8 @@ def _curve_posterior(
 
     The prior falls linearly with the ratio c / error at n, from curves that go to 0 to flat ones.
     """
-    last_error = (wrong[-1] + 0.5) / (tested[-1] + 1)
-    spread = math.sqrt(last_error * (1 - last_error) / tested[-1])
+    last_error = (n_wrong[-1] + 0.5) / (n_tested[-1] + 1)
+    spread = math.sqrt(last_error * (1 - last_error) / n_tested[-1])
     lowest = max(last_error - 6 * spread, 1e-4)
     highest = min(last_error + 3 * spread, 0.999)
     grid = np.meshgrid(
@@ -414,9 +489,13 @@ def _curve_posterior(
     error_at_n, b, ratio = (values.ravel() for values in grid)  # (n_points,) each
     c = ratio * error_at_n
 
-    errors = c[:, None] + (error_at_n - c)[:, None] * (sizes / n) ** -b[:, None]
-    errors = np.clip(errors, 1e-6, 1 - 1e-6)  # (n_points, n_sizes)
-    log_likelihoods = wrong * np.log(errors) + (tested - wrong) * np.log1p(-errors)
+    # error(m) = c + (error_at_n - c) * (m / n)^-b for each point and size, (n_points, n_sizes).
+    decay = (sizes / n) ** -b[:, None]
+    errors = c[:, None] + (error_at_n - c)[:, None] * decay
+    errors = np.clip(errors, 1e-6, 1 - 1e-6)
+    n_right = n_tested - n_wrong
+    log_likelihoods = n_wrong * np.log(errors) + n_right * np.log1p(-errors)
+
     # Each text is held out at every size: errors at two sizes are about half as much evidence.
     log_weights = 0.5 * log_likelihoods.sum(axis=1)
     weights = np.exp(log_weights - log_weights.max()) * (1 - ratio)

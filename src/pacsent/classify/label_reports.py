@@ -13,12 +13,15 @@ from pacsent.bounds.rounding import percent
 
 _CONFIDENCE = 0.9
 _MAX_EXTRAPOLATION = 20  # curves are not extrapolated to more than 20 times the labels at hand
-_HOLDOUTS = (0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5)
+# Fractions of the labels to hold out that are compared.
+_HOLDOUT_FRACTIONS = (0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5)
 
 
 class SuspiciousLabel(NamedTuple):
     """A label that is probably wrong; `score` is the log-odds of the suggested class against it.
 
+    Examples
+    --------
     >>> SuspiciousLabel(3, "ham", "spam", 4.2, "near-duplicates have other labels").suggested
     'spam'
     """
@@ -32,7 +35,7 @@ class SuspiciousLabel(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Audit:
-    """What is wrong with labelled texts; a section of `TextClassifier.report`.
+    """Problems of labelled texts; a section of `TextClassifier.report`.
 
     Attributes
     ----------
@@ -67,27 +70,38 @@ class Audit:
 
     def to_dict(self) -> dict[str, Any]:
         """The numbers, and the suspicious rows; rows are counted from 0."""
+        suspicious = []
+        for suspicion in self.suspicious:
+            fields = suspicion._asdict()
+            fields["row"] = self.position(suspicion.row)
+            suspicious.append(fields)
         return {
             "n": len(self.texts),
-            "classes": {str(k): n for k, n in self.counts.items()},
-            "suspicious": [
-                {**suspicion._asdict(), "row": self.position(suspicion.row)}
-                for suspicion in self.suspicious
-            ],
-            "duplicates": [list(map(self.position, group)) for group in self.duplicates],
-            "near_duplicates": [list(map(self.position, group)) for group in self.near_duplicates],
-            "empty": list(map(self.position, self.empty)),
+            "classes": {str(name): n for name, n in self.counts.items()},
+            "suspicious": suspicious,
+            "duplicates": [self._positions(group) for group in self.duplicates],
+            "near_duplicates": [self._positions(group) for group in self.near_duplicates],
+            "empty": self._positions(self.empty),
             "unknown": [self.position(row) for row, _ in self.unknown],
         }
 
+    def _positions(self, rows: list[int]) -> list[int]:
+        return list(map(self.position, rows))
+
     def __str__(self) -> str:
-        groups = self.duplicates, self.near_duplicates
-        n_copies, n_near = (sum(map(len, each)) - len(each) for each in groups)
+        n_copies = _count_copies(self.duplicates)
+        n_near_copies = _count_copies(self.near_duplicates)
         return (
             f"{len(self.texts):,} texts, {len(self.counts)} classes. Suspicious labels: "
-            f"{len(self.suspicious):,}; duplicates: {n_copies:,}; near-duplicates: {n_near:,}; "
-            f"empty: {len(self.empty):,}; mostly OOV words: {len(self.unknown):,}"
+            f"{len(self.suspicious):,}; duplicates: {n_copies:,}; near-duplicates: "
+            f"{n_near_copies:,}; empty: {len(self.empty):,}; mostly OOV words: "
+            f"{len(self.unknown):,}"
         )
+
+
+def _count_copies(groups: list[list[int]]) -> int:
+    """The texts of all groups but one of each."""
+    return sum(map(len, groups)) - len(groups)
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,13 +133,33 @@ class LearningCurve:
     curves: np.ndarray  # (n_draws, 3)
 
     def error_at(self, n_labels: int) -> tuple[float, float, float]:
-        """Low end, median and high end of the error with this number of labels."""
+        """Low end, median and high end of the error with this number of labels.
+
+        Parameters
+        ----------
+        n_labels : int
+
+        Returns
+        -------
+        (float, float, float)
+        """
         at_n, b, c = self.curves.T
         n_labels = check_count("n_labels", n_labels)
-        return _interval(np.clip(c + (at_n - c) * (n_labels / self.n) ** -b, 0.0, 1.0))
+        errors = c + (at_n - c) * (n_labels / self.n) ** -b  # (n_draws,)
+        return _interval(np.clip(errors, 0.0, 1.0))
 
     def labels_for(self, error: float) -> tuple[float, float, float]:
-        """Low end, median and high end of the labels that this error needs; inf: no number does."""
+        """Low end, median and high end of the labels that this error needs.
+
+        Parameters
+        ----------
+        error : float
+
+        Returns
+        -------
+        (float, float, float)
+            inf: no number of labels is enough.
+        """
         error = check_probability("error", error)
         at_n, b, c = self.curves.T
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
@@ -134,18 +168,30 @@ class LearningCurve:
         return _interval(np.ceil(np.maximum(needed, 1.0)))
 
     def calibration_cost(self, n_held_out: int) -> tuple[float, float, float]:
-        """Low end, median and high end of the accuracy lost by fitting on that many labels less."""
+        """Low end, median and high end of the accuracy lost by fitting on that many labels less.
+
+        Parameters
+        ----------
+        n_held_out : int
+
+        Returns
+        -------
+        (float, float, float)
+        """
         at_n, b, c = self.curves.T
         n_fitted = max(1, self.n - check_count("n_held_out", n_held_out))
-        return _interval((at_n - c) * ((n_fitted / self.n) ** -b - 1))
+        growth = (n_fitted / self.n) ** -b - 1  # (n_draws,)
+        return _interval((at_n - c) * growth)
 
     def describe_calibration_cost(self, n_held_out: int) -> str:
-        """What holding out that many labels costs, in a sentence."""
+        """The cost of holding out that many labels, in a sentence."""
         low, middle, high = (100 * cost for cost in self.calibration_cost(n_held_out))
-        sizes = " and ".join(f"{size:,.0f}" for size in self.sizes[[0, -1]])
+        smallest = self.sizes[0]
+        largest = self.sizes[-1]
         return (
             f"Holding out {n_held_out:,} of {self.n:,} labels costs about {middle:.1f} points of "
-            f"accuracy ({low:.1f} to {high:.1f}), by the errors of fits on {sizes} labels."
+            f"accuracy ({low:.1f} to {high:.1f}), by the errors of fits on {smallest:,.0f} and "
+            f"{largest:,.0f} labels."
         )
 
     def best_calibration_size(self, delta: float = 0.05) -> tuple[float, float]:
@@ -154,65 +200,105 @@ class LearningCurve:
         With a fraction f of n labels held out, the classifier has (1 - f) n labels and its Clopper-
         Pearson bound f n.
         """
-        from scipy import stats  # here, because it takes a second to import
-
-        n, candidates = self.n, []
-        for fraction in _HOLDOUTS:
-            n_held_out = max(1, round(fraction * n))
-            error = self.error_at(max(1, n - n_held_out))[1]
-            k = np.arange(stats.binom.ppf(1e-4, n_held_out, error), n_held_out + 1)
-            chance = stats.binom.pmf(k, n_held_out, error)
-            likely = chance > 1e-5
-            bounds = [upper_limit(int(i), n_held_out, delta) for i in k[likely]]
-            candidates.append((float(chance[likely] @ bounds / chance[likely].sum()), fraction))
-        bound, fraction = min(candidates)
+        bounds = [self._mean_certified_error(fraction, delta) for fraction in _HOLDOUT_FRACTIONS]
+        bound, fraction = min(zip(bounds, _HOLDOUT_FRACTIONS))
         return fraction, bound
 
+    def _mean_certified_error(self, fraction: float, delta: float) -> float:
+        """The mean Clopper-Pearson bound if a fraction of the labels is held out."""
+        from scipy import stats  # here, because it takes a second to import
+
+        n_held_out = max(1, round(fraction * self.n))
+        _, error, _ = self.error_at(max(1, self.n - n_held_out))
+
+        # The distribution of the number of errors, without numbers that hardly ever occur.
+        fewest = stats.binom.ppf(1e-4, n_held_out, error)
+        n_errors = np.arange(fewest, n_held_out + 1)
+        probabilities = stats.binom.pmf(n_errors, n_held_out, error)
+        is_likely = probabilities > 1e-5
+        likely = probabilities[is_likely]
+        bounds = [upper_limit(int(k), n_held_out, delta) for k in n_errors[is_likely]]
+        return float(likely @ bounds / likely.sum())
+
     def summary(self, error: float | None = None) -> str:
-        """How many more labels an error rate needs, in a sentence; without one, the whole curve."""
+        """The number of labels that an error rate needs, in a sentence; or the whole curve.
+
+        Parameters
+        ----------
+        error : float, optional
+
+        Returns
+        -------
+        str
+        """
         if error is None:
-            low, middle, high = self.error_at(self.n)
-            fraction, bound = self.best_calibration_size()
-            return (
-                f"With {self.n:,} labels the error rate is about {middle:.1%} ({low:.1%} to "
-                f"{high:.1%}). {self.summary(max(0.75 * middle, 1e-3))} To certify with the labels "
-                f"at hand, hold out {fraction:.0%} of them: at most about {percent(bound, 1)}. "
-                f"{self.describe_calibration_cost(max(1, round(fraction * self.n)))}"
-            )
+            return self._describe_curve()
+
         low, middle, high = (max(0.0, size - self.n) for size in self.labels_for(error))
         largest = _MAX_EXTRAPOLATION * self.n
         if middle == 0:
             return f"The labels are probably enough for an error rate of {error:.1%}."
         if middle > largest:
-            low, middle, high = self.error_at(largest)
-            return (
-                f"More labels of this kind will hardly help: with {_MAX_EXTRAPOLATION} times the "
-                f"labels, the error rate levels off at about {middle:.1%} ({low:.1%} to "
-                f"{high:.1%})."
-            )
-        # two digits, as an estimate deserves
-        shown = [f"more than {largest:,}"] * 3
-        for at, value in enumerate((low, middle, high)):
-            if value <= largest:
-                digits = max(0, math.floor(math.log10(max(value, 1.0))) - 1)
-                shown[at] = f"{int(round(value, -digits)):,}"
+            return self._describe_limit(largest)
+
+        shown_low = _format_more_labels(low, largest)
+        shown_middle = _format_more_labels(middle, largest)
+        shown_high = _format_more_labels(high, largest)
         return (
-            f"An error rate of {error:.1%} needs about {shown[1]} more labels ({shown[0]} to "
-            f"{shown[2]})."
+            f"An error rate of {error:.1%} needs about {shown_middle} more labels ({shown_low} to "
+            f"{shown_high})."
+        )
+
+    def _describe_curve(self) -> str:
+        low, middle, high = self.error_at(self.n)
+        fraction, bound = self.best_calibration_size()
+        more_labels = self.summary(max(0.75 * middle, 1e-3))
+        n_held_out = max(1, round(fraction * self.n))
+        return (
+            f"With {self.n:,} labels the error rate is about {middle:.1%} ({low:.1%} to "
+            f"{high:.1%}). {more_labels} To certify with the labels at hand, hold out "
+            f"{fraction:.0%} of them: at most about {percent(bound, 1)}. "
+            f"{self.describe_calibration_cost(n_held_out)}"
+        )
+
+    def _describe_limit(self, n_labels: int) -> str:
+        low, middle, high = self.error_at(n_labels)
+        return (
+            f"More labels of this kind will hardly help: with {_MAX_EXTRAPOLATION} times the "
+            f"labels, the error rate levels off at about {middle:.1%} ({low:.1%} to {high:.1%})."
         )
 
     __str__ = summary
 
     def points(self) -> list[dict[str, float]]:
-        """The curve with its interval at 40 sizes, and the errors that were measured."""
-        sizes = np.geomspace(max(self.sizes[0], 2), 8 * self.n, 40)
-        curve = [(n, *self.error_at(max(1, round(n)))) for n in sizes.tolist()]
-        fitted = [{"labels": n, "low": a, "error": b, "high": c} for n, a, b, c in curve]
-        measured = zip(self.sizes.tolist(), (self.n_errors / self.n_tested).tolist())
-        return fitted + [{"labels": n, "measured": error} for n, error in measured]
+        """The curve with its interval at 40 sizes, and the errors that were measured.
+
+        Returns
+        -------
+        list of dict
+        """
+        points = []
+        smallest = max(self.sizes[0], 2)
+        for size in np.geomspace(smallest, 8 * self.n, 40).tolist():
+            low, middle, high = self.error_at(max(1, round(size)))
+            points.append({"labels": size, "low": low, "error": middle, "high": high})
+
+        error_rates = self.n_errors / self.n_tested  # (n_sizes,)
+        for size, error in zip(self.sizes.tolist(), error_rates.tolist()):
+            points.append({"labels": size, "measured": error})
+        return points
 
 
-def _interval(values) -> tuple[float, float, float]:
-    ends = (1 - _CONFIDENCE) / 2, 0.5, (1 + _CONFIDENCE) / 2
-    low, middle, high = np.quantile(values, ends, method="inverted_cdf")
+def _format_more_labels(n: float, largest: int) -> str:
+    """A number of labels in two digits, as an estimate deserves."""
+    if not n <= largest:
+        return f"more than {largest:,}"
+    n_digits = math.floor(math.log10(max(n, 1.0)))
+    return f"{int(round(n, -max(0, n_digits - 1))):,}"
+
+
+def _interval(values: np.ndarray) -> tuple[float, float, float]:
+    """Low end, median and high end of a 90% interval."""
+    quantiles = ((1 - _CONFIDENCE) / 2, 0.5, (1 + _CONFIDENCE) / 2)
+    low, middle, high = np.quantile(values, quantiles, method="inverted_cdf")
     return float(low), float(middle), float(high)
