@@ -42,11 +42,15 @@ def confidences(
     confidence = np.exp(log_proba.max(axis=1))
     if covered is not None:
         confidence[~covered] = -1.0
+
     model = getattr(classifier, "estimator_", classifier)
     if hasattr(model, "has_no_features"):
+        fitted_log_proba = log_proba
         if log_proba.shape[1] != len(model.classes_):  # some classes had too few texts to be fitted
-            log_proba = log_proba[:, class_indices(classifier.classes_, model.classes_)]
-        confidence[model.has_no_features(log_proba)] = -1.0
+            fitted_columns = class_indices(classifier.classes_, model.classes_)
+            fitted_log_proba = log_proba[:, fitted_columns]
+        has_no_features = model.has_no_features(fitted_log_proba)
+        confidence[has_no_features] = -1.0
     return confidence
 
 
@@ -59,29 +63,40 @@ def prediction_set_thresholds(
     """
     check_probability("delta", delta)
     check_probability("error", error)
-    n_classes = calibration.log_proba.shape[1]
-    log_proba = calibration.log_proba[np.arange(calibration.labels.size), calibration.labels]
+    n, n_classes = calibration.log_proba.shape
+
+    true_log_proba = calibration.log_proba[np.arange(n), calibration.labels]  # (n,)
     if calibration.covered is not None:
         # The set of a text of which too few words are known has all classes: it omits none.
-        log_proba = np.where(calibration.covered, log_proba, np.inf)
-    parts = {"": np.ones(log_proba.size, bool)}
-    if per_class:
-        delta = divide_delta(delta, n_classes)
-        parts = {f" of class number {c}": calibration.labels == c for c in range(n_classes)}
-    thresholds = []
-    for name, rows in parts.items():
-        scores = np.sort(-log_proba[rows])
-        k = rank_for_sets(scores.size, error, delta)
-        if k is None:
-            needed = max(n_needed(error, delta), scores.size + 1)
-            raise ValueError(
-                f"Prediction sets that miss at most {error:g} with confidence {1 - delta:g} need "
-                f"{format_needed(needed)} calibration texts{name}. Got {scores.size:,}, so "
-                f"{format_needed(needed - scores.size)} are missing. Label more texts, or allow a "
-                "larger error."
-            )
-        thresholds.append(-scores[k - 1])
-    return np.broadcast_to(thresholds, n_classes).copy()
+        true_log_proba = np.where(calibration.covered, true_log_proba, np.inf)
+
+    if not per_class:
+        threshold = _set_threshold(true_log_proba, error, delta)
+        return np.full(n_classes, threshold)
+    level = divide_delta(delta, n_classes)
+    thresholds = np.empty(n_classes)
+    for c in range(n_classes):
+        of_class = true_log_proba[calibration.labels == c]
+        thresholds[c] = _set_threshold(of_class, error, level, f" of class number {c}")
+    return thresholds
+
+
+def _set_threshold(
+    true_log_proba: np.ndarray, error: float, delta: float, of_class: str = ""
+) -> float:
+    """The log-probability of a true label that has the rank `rank_for_sets`, from the top."""
+    scores = np.sort(-true_log_proba)
+    k = rank_for_sets(scores.size, error, delta)
+    if k is None:
+        needed = max(n_needed(error, delta), scores.size + 1)
+        missing = needed - scores.size
+        raise ValueError(
+            f"Prediction sets that miss at most {error:g} with confidence {1 - delta:g} need "
+            f"{format_needed(needed)} calibration texts{of_class}. Got {scores.size:,}, so "
+            f"{format_needed(missing)} are missing. Label more texts, or allow a "
+            "larger error."
+        )
+    return -scores[k - 1]
 
 
 def cautious_set_thresholds(
@@ -100,8 +115,11 @@ def accepted(
 ) -> tuple[np.ndarray, np.ndarray]:
     """(n accepted, n wrong among them) at each threshold, thresholds falling."""
     order = np.argsort(-confidence, kind="stable")
-    n_accepted = np.searchsorted(-confidence[order], -thresholds, side="right")
-    n_wrong_of_first = np.concatenate([[0], np.cumsum(wrong[order])])  # (n + 1,)
+    falling_confidence = confidence[order]
+    n_accepted = np.searchsorted(-falling_confidence, -thresholds, side="right")
+
+    n_wrong_up_to = np.cumsum(wrong[order])
+    n_wrong_of_first = np.concatenate([[0], n_wrong_up_to])  # (n + 1,)
     return n_accepted, n_wrong_of_first[n_accepted]
 
 
@@ -114,7 +132,8 @@ def plan(
     of them are left out.
     """
     quantiles = np.linspace(0.0, 1.0 - least, _N_THRESHOLDS + 1)
-    thresholds = np.unique(np.quantile(confidence, quantiles))[::-1]
+    rising_thresholds = np.unique(np.quantile(confidence, quantiles))
+    thresholds = rising_thresholds[::-1]
     n_accepted, n_wrong = accepted(thresholds, confidence, wrong)
     n_right = n_accepted - n_wrong
 
@@ -123,7 +142,8 @@ def plan(
     answered_fraction = n_accepted / confidence.size
     n_answered = np.rint(n * answered_fraction).astype(int)
     chances = chance_to_pass(n_answered, rates, error, delta)  # (5, n_thresholds)
-    start = int(np.argmax(chances.mean(axis=0)))
+    mean_chances = chances.mean(axis=0)
+    start = int(np.argmax(mean_chances))
     return thresholds[start:]
 
 
@@ -141,8 +161,11 @@ def lowest_valid_threshold(
     randomised by `uniform`, drawn from [0, 1) independently of texts and labels; 1 randomises none.
     """
     n_accepted, n_wrong = accepted(thresholds, confidence, wrong)
-    failed = ~passes(n_accepted, n_wrong, error, delta, uniform)
-    n_passed = int(np.argmax(failed)) if failed.any() else failed.size
+    has_failed = ~passes(n_accepted, n_wrong, error, delta, uniform)
+
+    n_passed = has_failed.size
+    if has_failed.any():
+        n_passed = int(np.argmax(has_failed))
     return n_passed - 1 if n_passed else None
 
 
@@ -178,12 +201,13 @@ def lowest_common_threshold(
     order. The lower of two thresholds that pass on one sample each is not valid: precision may fall
     where the threshold rises.
     """
-    places = [
-        lowest_valid_threshold(thresholds, confidence, wrong, error, delta, uniform)
-        for confidence, wrong in samples
-    ]
-    passed = [place for place in places if place is not None]
-    return min(passed) if len(passed) == len(places) else None
+    positions = []
+    for confidence, wrong in samples:
+        position = lowest_valid_threshold(thresholds, confidence, wrong, error, delta, uniform)
+        positions.append(position)
+    if None in positions:
+        return None
+    return min(position for position in positions if position is not None)
 
 
 @dataclass(frozen=True)
@@ -233,21 +257,25 @@ class Abstaining:
         """The likeliest class of each text, None where it abstains or can read nothing."""
         X = samples_for(self.classifier, X)
         log_proba = self.classifier.predict_log_proba(X)
-        labels = self.classifier.classes_[log_proba.argmax(axis=1)].tolist()
         covered = coverage.are_covered(self.classifier, X)
         is_answered = confidences(self.classifier, log_proba, covered) >= self.threshold
+
+        likeliest = log_proba.argmax(axis=1)
+        labels = self.classifier.classes_[likeliest].tolist()
         return [label if answer else None for label, answer in zip(labels, is_answered)]
 
     def __str__(self) -> str:
         if self.no_answers:
             return self.no_answers
+
         new_texts = NEW_TEXTS[getattr(self.classifier, "repeats", None)]
-        percent = 100 * self.error
+        error_percent = 100 * self.error
+        coverage_percent = 100 * self.coverage
         text = (
-            f"With {format_confidence(self.delta)} confidence, at most {percent:g}% of the "
+            f"With {format_confidence(self.delta)} confidence, at most {error_percent:g}% of the "
             f"answers to {new_texts} from the same distribution are wrong. Answered are texts "
             f"whose predicted class has a probability of at least {self.threshold:.4f}: "
-            f"{100 * self.coverage:.1f}% of the calibration texts."
+            f"{coverage_percent:.1f}% of the calibration texts."
         )
         if self.n_choices > 1:
             text += f" Corrected for a selection among {self.n_choices:,} error rates or models."
@@ -301,12 +329,14 @@ def abstain(
     planning = classifier.out_of_fold_
     planning_confidence = np.exp(planning.log_proba.max(axis=1))
     planning_wrong = planning.log_proba.argmax(axis=1) != planning.labels
+
     tested = []
     for calibration in samples.values():
         confidence = confidences(classifier, calibration.log_proba, calibration.covered)
         tested.append((confidence, calibration.wrong))
     n = min(confidence.size for confidence, _ in tested)
     uniform = next(iter(samples.values())).uniform
+
     n_errors_tried = len(ROUND_ERRORS) if error is None else 1
     n_choices = n_candidates * n_errors_tried
     level = divide_delta(delta, n_choices)
@@ -314,10 +344,11 @@ def abstain(
     def lowest_rule(error: float, least: float = 0.0) -> _Rule:
         """The rule of the lowest threshold that passes with this error."""
         thresholds = plan(planning_confidence, planning_wrong, n, error, level, least)
-        place = lowest_common_threshold(thresholds, tested, error, level, uniform)
-        if place is None:
+        position = lowest_common_threshold(thresholds, tested, error, level, uniform)
+        if position is None:
             return _Rule(coverage=0.0, error=error, threshold=2.0)
-        threshold = thresholds[place]
+
+        threshold = thresholds[position]
         coverages = [float(np.mean(confidence >= threshold)) for confidence, _ in tested]
         return _Rule(coverage=min(coverages), error=error, threshold=float(threshold))
 
@@ -344,12 +375,14 @@ def abstain(
         larger_rules = (lowest_rule(larger) for larger in larger_errors)
         reachable = next((larger for larger in larger_rules if larger.coverage), None)
         if reachable is not None:
+            percent = 100 * reachable.coverage
             no_answers += (
                 f" An error rate of {reachable.error:g} would be guaranteed, with "
-                f"{100 * reachable.coverage:.0f}% of the texts answered, if it had been chosen "
+                f"{percent:.0f}% of the texts answered, if it had been chosen "
                 "before calibration. With error=None one is selected, and the bound is corrected "
                 "for this."
             )
+
     return Abstaining(
         classifier=classifier,
         error=rule.error,
@@ -376,10 +409,15 @@ class Answered(NamedTuple):
 
 def _smallest_set_error(classifier: Any, delta: float) -> float:
     """The smallest round error from 0.05 on that the calibration texts allow; else the largest."""
-    errors = ROUND_ERRORS[2:]
-    n = min(sample.labels.size for sample in classifier.calibration_.samples().values())
+    samples = classifier.calibration_.samples().values()
+    n = min(sample.labels.size for sample in samples)
     level = divide_delta(delta, classifier.n_candidates)
-    return next((error for error in errors if n >= n_needed(error, level)), errors[-1])
+
+    errors = ROUND_ERRORS[2:]
+    for error in errors:
+        if n >= n_needed(error, level):
+            return error
+    return errors[-1]
 
 
 class AnswerRule:
@@ -401,6 +439,7 @@ class AnswerRule:
     def __init__(self, classifier: Any, *, error: float | None = None, delta: float | None = None):
         self.delta = getattr(classifier, "delta", 0.05) if delta is None else delta
         self._classifier = classifier
+
         if getattr(classifier, "target_type_", "classes") != "classes":
             raise ValueError(
                 "classifier must give one class to each text. Got one that gives several labels "
@@ -413,6 +452,7 @@ class AnswerRule:
                     f"{error:g} instead. Fit a CertifiedClassifier, as `pacsent train` does."
                 )
             return
+
         rule = classifier.abstain(error=error, delta=self.delta)
         self.error = rule.error
         self.threshold = rule.threshold
@@ -428,6 +468,7 @@ class AnswerRule:
             self.no_sets = str(missing)
             return
         self.set_error = set_error
+
         new_texts = NEW_TEXTS[getattr(classifier, "repeats", None)].rstrip(",")
         start = f"{self.statement} Separately, with" if self.statement else "With"
         self.statement = (
@@ -440,23 +481,38 @@ class AnswerRule:
         if log_proba is None:
             log_proba = self._classifier.predict_log_proba(texts)
         covered = coverage.are_covered(self._classifier, texts)
-        inside = abstained = None
+
+        abstained = None
         if self.threshold is not None:
-            abstained = ~(confidences(self._classifier, log_proba, covered) >= self.threshold)
+            is_answered = confidences(self._classifier, log_proba, covered) >= self.threshold
+            abstained = ~is_answered
+
+        inside = None
         if self.set_levels is not None:
             inside = (log_proba >= self.set_levels) | ~covered[:, None]
-        best = log_proba.argmax(axis=1)
-        probability = np.exp(log_proba.max(axis=1))
-        return Answered(best, probability, inside, abstained, covered, log_proba)
+
+        return Answered(
+            best=log_proba.argmax(axis=1),
+            probability=np.exp(log_proba.max(axis=1)),
+            inside=inside,
+            abstained=abstained,
+            covered=covered,
+            log_proba=log_proba,
+        )
 
     def answer_each(self, groups: Sequence[list[str]]) -> list[Answered]:
         """Answer groups of texts, each as `answer` does, bit for bit, but in fewer passes."""
         if len(groups) == 1:
             return [self.answer(groups[0])]
+
         texts = [text for group in groups for text in group]
-        answers = self.answer(texts, self._classifier.predict_log_proba_each(groups))
-        ends = np.cumsum([len(group) for group in groups])[:-1]
-        columns = [
-            [None] * len(groups) if column is None else np.split(column, ends) for column in answers
-        ]
+        log_proba = self._classifier.predict_log_proba_each(groups)
+        answers = self.answer(texts, log_proba)
+
+        sizes = [len(group) for group in groups]
+        ends = np.cumsum(sizes)[:-1]
+        columns = []
+        for column in answers:
+            no_values = [None] * len(groups)
+            columns.append(no_values if column is None else np.split(column, ends))
         return [Answered(*fields) for fields in zip(*columns)]

@@ -64,10 +64,17 @@ class Calibration:
 
         With `tested`, the rows that abstention is tested on: those that did not plan it.
         """
-        members = self.members or {SAME: np.ones(len(self.labels), bool)}
+        members = self.members
+        if not members:
+            members = {SAME: np.ones(len(self.labels), bool)}
         if tested and self.tested_members is not None:
             members = self.tested_members
-        return {name: self.select(np.flatnonzero(rows)) for name, rows in members.items()}
+
+        samples = {}
+        for name, is_member in members.items():
+            rows = np.flatnonzero(is_member)
+            samples[name] = self.select(rows)
+        return samples
 
     def sample(self, name: str) -> "Calibration":
         """The calibration set of one sample, "traffic" or "copies", or the only one."""
@@ -77,13 +84,14 @@ class Calibration:
 
     def check_equal(self, other: "Calibration") -> None:
         """Refuse a calibration set other than this one, up to rounding of sums."""
-        own_members = {name: rows.tolist() for name, rows in self.members.items()}
-        other_members = {name: rows.tolist() for name, rows in other.members.items()}
+        own_members = {name: is_member.tolist() for name, is_member in self.members.items()}
+        other_members = {name: is_member.tolist() for name, is_member in other.members.items()}
         if own_members != other_members:
             raise ValueError(
                 "The calibration set must be that of the certified texts. Got other samples "
                 "instead: it was changed. Calibrate again."
             )
+
         for name in ("labels", "log_proba", "monitors", "covered"):
             own_value = getattr(self, name)
             value = getattr(other, name)
@@ -105,8 +113,8 @@ class Calibration:
             "monitors": self.monitors,
             "covered": self.covered.astype(np.uint8),
         }
-        for name, rows in self.members.items():
-            arrays[f"in_{name}"] = rows.astype(np.uint8)
+        for name, is_member in self.members.items():
+            arrays[f"in_{name}"] = is_member.astype(np.uint8)
         if randomized:
             arrays["uniform"] = np.array(self.uniform)
         return {f"calibration.{name}": array for name, array in arrays.items()}
@@ -130,10 +138,11 @@ class Calibration:
         members = {}
         if certificate.other:
             for name, parts in certificate.samples.items():
-                in_sample = read(f"in_{name}", np.uint8, (None,), low=0, below=2)
-                if int(in_sample.sum()) != parts["n"]:
-                    raise ValueError(f"its calibration set must have {parts['n']} rows of {name}")
-                members[name] = in_sample.astype(bool)
+                is_member = read(f"in_{name}", np.uint8, (None,), low=0, below=2)
+                n_members = parts["n"]
+                if int(is_member.sum()) != n_members:
+                    raise ValueError(f"its calibration set must have {n_members} rows of {name}")
+                members[name] = is_member.astype(bool)
             n = next(iter(members.values())).size
 
         label_shape, n_values = kind.encoded_shape(n, n_classes)
@@ -144,9 +153,10 @@ class Calibration:
         uniform = 1.0
         if randomized:
             uniform = float(read("uniform", np.float64, (), low=0, below=1))
+
         return cls(
-            log_proba,
-            labels.astype(kind.dtype),
+            log_proba=log_proba,
+            labels=labels.astype(kind.dtype),
             members=members,
             monitors=monitors,
             covered=covered.astype(bool),
@@ -155,7 +165,7 @@ class Calibration:
 
 
 class DrawnRows(NamedTuple):
-    """The rows of a calibration set, of those that were certified."""
+    """The rows of a calibration set, a selection of those that were certified."""
 
     calibration: Calibration
     X: Any
@@ -170,11 +180,14 @@ class DrawnRows(NamedTuple):
         if np.unique(self.clusters).size == n:
             is_planning = rng.random(n) < _PLANNING_FRACTION
             members = self.calibration.members or {SAME: np.ones(n, bool)}
-            tested_members = {name: in_sample & ~is_planning for name, in_sample in members.items()}
+            tested_members = {name: is_member & ~is_planning for name, is_member in members.items()}
         else:
             is_planning, tested_members = self._divide_clusters(rng)
-        planning = self.calibration.select(np.flatnonzero(is_planning))
-        return replace(self.calibration, tested_members=tested_members), planning
+
+        planning_rows = np.flatnonzero(is_planning)
+        planning = self.calibration.select(planning_rows)
+        tested = replace(self.calibration, tested_members=tested_members)
+        return tested, planning
 
     def _divide_clusters(
         self, rng: np.random.Generator
@@ -189,13 +202,16 @@ class DrawnRows(NamedTuple):
         is_planning = division.is_free
 
         traffic_name = TRAFFIC if TRAFFIC in division.samples else SAME
-        in_traffic = np.isin(np.arange(n), division.samples[traffic_name])
-        has_planning = np.isin(self.clusters, self.clusters[is_planning])
+        traffic_rows = division.samples[traffic_name]
+        in_traffic = np.isin(np.arange(n), traffic_rows)
+        planning_clusters = self.clusters[is_planning]
+        in_other_cluster = ~np.isin(self.clusters, planning_clusters)
+
         members = self.calibration.members or {TRAFFIC: np.ones(n, bool)}
         tested_members = {}
-        for name, in_sample in members.items():
-            may_be_tested = ~has_planning if name == COPIES else in_traffic
-            tested_members[name] = in_sample & may_be_tested
+        for name, is_member in members.items():
+            may_be_tested = in_other_cluster if name == COPIES else in_traffic
+            tested_members[name] = is_member & may_be_tested
         return is_planning, tested_members
 
 
@@ -209,8 +225,23 @@ def draw_calibration(
 ) -> DrawnRows:
     """The calibration set of certified rows.
 
-    It has one row of each cluster, or of each group, or the rows of both samples, which are `drawn`
-    where not all rows may be in them.
+    It has one row of each cluster, or of each group, or the rows of both samples.
+
+    Parameters
+    ----------
+    model : FittedModel
+    certificate : ErrorCertificate or MultilabelCertificate
+        Of these rows.
+    X : texts or other rows, (n,)
+    labels : Labels
+    log_proba : array, (n, n_classes), or None
+        Log-probabilities that the model predicts, if it has any.
+    drawn : dict of name to array, optional
+        The rows of each sample, where not all rows may be in them.
+
+    Returns
+    -------
+    DrawnRows
     """
     seed = certificate.random_state
     if certificate.scope == "groups":
@@ -226,16 +257,17 @@ def draw_calibration(
         (kept,) = drawn.values()
         members = {}
     else:
-        kept = np.unique(np.concatenate(list(drawn.values())))
+        all_drawn = np.concatenate(list(drawn.values()))
+        kept = np.unique(all_drawn)
         members = {name: np.isin(kept, rows) for name, rows in drawn.items()}
 
-    kept_log_proba = None if log_proba is None else log_proba[kept]
-    kept_monitors = monitors_of(model, X)[kept] if is_texts(X) else None
+    monitors = monitors_of(model, X)[kept] if is_texts(X) else None
+    covered = coverage.are_covered(model, X)
     calibration = Calibration(
-        kept_log_proba,
-        labels.encoded[kept],
+        log_proba=None if log_proba is None else log_proba[kept],
+        labels=labels.encoded[kept],
         members=members,
-        monitors=kept_monitors,
-        covered=coverage.are_covered(model, X)[kept],
+        monitors=monitors,
+        covered=covered[kept],
     )
     return DrawnRows(calibration, select_rows(X, kept), clusters[kept])

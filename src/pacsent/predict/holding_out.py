@@ -35,6 +35,7 @@ class GivenRows(NamedTuple):
         X = samples.as_samples(X, only_texts=only_texts)
         y = materialize(y)
         n_given = samples.n_samples(X)
+
         with_text = rows_with_text(X)
         if with_text is not None:
             check_length(y, n_given, "y")
@@ -42,22 +43,26 @@ class GivenRows(NamedTuple):
             y = select_values(y, with_text)
             groups = select_values(groups, with_text)
             sample_weight = select_values(sample_weight, with_text)
-        empty = describe_empty(n_given, with_text)
-        return cls(X, y, sample_weight, groups, samples.n_samples(X), empty)
+
+        return cls(
+            X=X,
+            y=y,
+            sample_weight=sample_weight,
+            groups=groups,
+            n_labelled=samples.n_samples(X),
+            empty=describe_empty(n_given, with_text),
+        )
 
     def with_judge(self, judge: tuple[Sequence[str], Any]) -> Self:
         """These rows, and after them texts with the labels of a machine, which may be a model."""
         is_pair = isinstance(judge, tuple | list) and len(judge) == 2
-        if (
-            not is_pair
-            or judge[0] is None
-            or not samples.is_texts(self.X)
-            or self.groups is not None
-        ):
+        has_texts = is_pair and judge[0] is not None and samples.is_texts(self.X)
+        if not has_texts or self.groups is not None:
             raise ValueError(
                 "judge must be (texts, labels), or (texts, model), beside texts with one label "
                 "each, without groups."
             )
+
         texts, labels = judge
         texts = as_texts(texts, "judge[0]")
         if judges.is_machine(labels):
@@ -83,10 +88,12 @@ def split_rows(
     has_judge: bool,
 ) -> independence.Split:
     """Hold out a part of the rows, and leave rows to fit on that can be learnt from."""
-    size: Any = calibration_size
+    size = calibration_size
     if has_judge and size == "auto":
-        is_divided = repeats is None and np.unique(clusters).size < len(labels)
+        have_repeats = np.unique(clusters).size < len(labels)
+        is_divided = repeats is None and have_repeats
         size = 0.5 if is_divided else _FRACTION_WITH_JUDGE
+
     split = independence.hold_out(
         clusters,
         size,
@@ -109,17 +116,20 @@ def fit_estimator(
         options["sample_weight"] = weights[rows]
     if labels.groups is not None and has_fit_parameter(estimator, "groups"):
         options["groups"] = labels.groups[rows]
+
     training_X = samples.select_rows(X, rows)
-    targets = labels.targets(rows, as_given=getattr(estimator, "only_texts", False))
+    as_given = getattr(estimator, "only_texts", False)
+    targets = labels.targets(rows, as_given=as_given)
     fitted = clone(estimator).fit(training_X, targets, **options)
 
+    fingerprints = samples.row_fingerprints(training_X)
     texts = samples.text_column(training_X)
     return FittedModel(
         estimator_=fitted,
         classes_=labels.classes,
         fitted_classes_=labels.estimator_classes(fitted, rows),
         target_type_=labels.target_type,
-        training_fingerprints_=np.unique(samples.row_fingerprints(training_X)),
+        training_fingerprints_=np.unique(fingerprints),
         training_sketches_=sketches(texts) if samples.is_texts(texts) else None,
     )
 
@@ -137,4 +147,5 @@ def weights_of(
             "there."
         )
     weights = sample_weights(sample_weight, n_labelled)
-    return np.append(weights, np.ones(n_rows - n_labelled))
+    weights_of_others = np.ones(n_rows - n_labelled)
+    return np.append(weights, weights_of_others)
