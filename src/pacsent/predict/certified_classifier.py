@@ -196,6 +196,10 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
             other rows than X; near-duplicates of held-out texts are left out.
             calibration_size="auto" holds out four fifths of y, and half of it where texts repeat
             and it is not stated why.
+
+        Returns
+        -------
+        self
         """
         if self._is_fitted_already():
             if sample_weight is not None or judge is not None:
@@ -212,9 +216,22 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
     ) -> Self:
         """Certify the fitted estimator by labelled texts that nothing was fitted on.
 
-        They replace the calibration set. Texts that were fitted, where this is known, are rejected,
-        or left out with overlap="drop"; near-duplicates of them are left out. With
-        repeats="traffic" rows that repeat a fitted text count, as new rows.
+        They replace the calibration set. Near-duplicates of texts that were fitted, where these are
+        known, are left out. With repeats="traffic" rows that repeat a fitted text count, as new
+        rows.
+
+        Parameters
+        ----------
+        X : texts, or any array or table that the estimator takes
+        y : one label, or set of labels, for each row
+        groups : array, one for each row, optional
+            As for `fit`.
+        overlap : {"drop"} or None, default=None
+            "drop" leaves out texts that were fitted; None raises ValueError for them.
+
+        Returns
+        -------
+        self
         """
         check_parameters(self)
         fitted = getattr(self, "fitted_", None)
@@ -225,13 +242,14 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
 
     def _is_fitted_already(self) -> bool:
         model = self.estimator
-        usable = model is None or hasattr(model, "predict") or callable(model)
-        if isinstance(model, type) or not usable:
+        is_usable = model is None or hasattr(model, "predict") or callable(model)
+        if isinstance(model, type) or not is_usable:
             raise TypeError(
                 "estimator must have fit and predict, as in scikit-learn, or be a function from "
                 f"rows to labels. Got {samples.name_of(model)} instead. Add a classifier as "
                 "its last step."
             )
+
         can_fit = model is None or hasattr(model, "fit")
         return self.prefit or isinstance(model, FrozenEstimator) or not can_fit
 
@@ -250,7 +268,8 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
         if judge is not None:
             rows = rows.with_judge(judge)
         X = rows.X
-        labels = Labels.parse(rows.y, samples.n_samples(X)).with_groups(rows.groups)
+        labels = Labels.parse(rows.y, samples.n_samples(X))
+        labels = labels.with_groups(rows.groups)
 
         split = split_rows(
             X,
@@ -276,14 +295,10 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
         if split.scope == "same groups" and labels.groups is not None:
             fields["scope"] = split.scope
             fields["n_groups"] = np.unique(labels.groups).size
-        return self._make_state(
-            model,
-            samples.select_rows(X, split.held_out_rows),
-            held_out,
-            fields,
-            seed=split.seed,
-            drawn=split.positions() if len(split.samples) > 1 else None,
-        )
+
+        drawn = split.positions() if len(split.samples) > 1 else None
+        held_out_X = samples.select_rows(X, split.held_out_rows)
+        return self._make_state(model, held_out_X, held_out, fields, seed=split.seed, drawn=drawn)
 
     def _calibrate(
         self,
@@ -299,7 +314,9 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
             estimator = fitted.model.estimator_
         elif isinstance(estimator, FrozenEstimator):
             estimator = estimator.estimator
-        X = samples.as_samples(X, only_texts=getattr(estimator, "only_texts", False))
+
+        only_texts = getattr(estimator, "only_texts", False)
+        X = samples.as_samples(X, only_texts=only_texts)
         y = materialize(y)
         if fitted is None:
             model = FittedModel.of_given(estimator, self.classes, X, y)
@@ -312,13 +329,9 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
         )
         # Classes that were not fitted belong to it: their texts are errors.
         model = replace(model, classes_=rows.labels.classes)
-        return self._make_state(
-            model,
-            rows.X,
-            rows.labels,
-            {"provenance": rows.provenance},
-            seed=self.random_state if fitted is None else fitted.seed,
-        )
+        fields = {"provenance": rows.provenance}
+        seed = self.random_state if fitted is None else fitted.seed
+        return self._make_state(model, rows.X, rows.labels, fields, seed=seed)
 
     def _make_state(
         self,
@@ -335,9 +348,10 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
         `drawn` are the rows of two samples of them.
         """
         predictions = model.predict_with_scores(X)
+        rows = error_bounds.LabelledRows(X, labels, "", np.arange(len(labels)))
         certificate = error_bounds.certify_rows(
             model,
-            error_bounds.LabelledRows(X, labels, "", np.arange(len(labels))),
+            rows,
             predictions.labels,
             fields=fields,
             delta=self._delta(None),
@@ -347,8 +361,8 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
             drawn=drawn,
         )
 
-        rows = draw_calibration(model, certificate, X, labels, predictions.log_proba, drawn)
-        calibration, out_of_fold = self._plan_abstention(model, certificate, rows)
+        drawn_rows = draw_calibration(model, certificate, X, labels, predictions.log_proba, drawn)
+        calibration, out_of_fold = self._plan_abstention(model, certificate, drawn_rows)
         return FittedCertifiedClassifier(model, certificate, calibration, out_of_fold)
 
     def _plan_abstention(
@@ -365,8 +379,10 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
 
             calibration, planning = rows.divide(certificate)
             out_of_fold = OutOfFold(planning.log_proba, planning.labels)
+
         if self.randomized_tests:
-            calibration = replace(calibration, uniform=abstaining.draw_uniform())
+            uniform = abstaining.draw_uniform()
+            calibration = replace(calibration, uniform=uniform)
         return calibration, out_of_fold
 
     def _check_calibration(
@@ -408,16 +424,37 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
         labels = self.predict_with_scores(X).labels
         if not is_multilabel(self):
             return labels
+
         from pacsent.classify.multilabel import format_labels
 
         return format_labels(labels, self.classes_, self.target_type_)
 
     def predict_log_proba(self, X: Any) -> np.ndarray:
-        """Logarithms of `predict_proba`."""
-        return self._check_scores("predict_proba", self.predict_with_scores(X).log_proba)
+        """Logarithms of `predict_proba`.
+
+        Parameters
+        ----------
+        X : rows as the estimator takes them
+
+        Returns
+        -------
+        array, (n, n_classes)
+        """
+        log_proba = self.predict_with_scores(X).log_proba
+        return self._check_scores("predict_proba", log_proba)
 
     def predict_log_proba_each(self, groups: Sequence[list[str]]) -> np.ndarray:
-        """`predict_log_proba` of each group of texts: see `TextClassifier`."""
+        """`predict_log_proba` of each group of texts, in fewer passes: see `TextClassifier`.
+
+        Parameters
+        ----------
+        groups : list of list of str
+
+        Returns
+        -------
+        array, (n, n_classes)
+            The rows of all groups, one group after the other.
+        """
         if "fitted_" not in vars(self):
             check_is_fitted(self)  # raises
         log_proba = self.fitted_.model.predict_log_proba_each(groups)
@@ -437,22 +474,53 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
         return np.exp(self.predict_log_proba(X))
 
     def explain(self, text: str, label: Any = None) -> "Explanation":
-        """The decision of a TextClassifier taken apart: see `TextClassifier.explain`."""
+        """The decision of a TextClassifier taken apart: see `TextClassifier.explain`.
+
+        Parameters
+        ----------
+        text : str
+        label : optional
+            The class to explain; by default the one that is predicted.
+
+        Returns
+        -------
+        Explanation
+        """
         check_is_fitted(self)
         return self.estimator_.explain(text, label)
 
     def report(self, X: Any, y: Sequence) -> "Diagnostics":
-        """How it does on labelled texts that it was not fitted on: see `TextClassifier.report`."""
+        """Evaluate on labelled texts that it was not fitted on: see `TextClassifier.report`.
+
+        Parameters
+        ----------
+        X : list of str
+        y : one label, or set of labels, for each text
+
+        Returns
+        -------
+        Diagnostics
+        """
         from pacsent.classify.diagnostics import report
 
         check_is_fitted(self)
         return report(self, X, y)
 
     def compare_with_calibration(self, X: Any) -> TextComparison:
-        """Whether new rows are like the calibration set, as every guarantee about them assumes."""
+        """Compare new rows with the calibration set, which all guarantees assume to be alike.
+
+        Parameters
+        ----------
+        X : rows as the estimator takes them
+
+        Returns
+        -------
+        TextComparison
+        """
         check = DriftCheck(self)
         X = samples.samples_for(self, X)
-        check.add(X, self.predict_log_proba(X))
+        log_proba = self.predict_log_proba(X)
+        check.add(X, log_proba)
         return check.result()
 
     def predict_set(
@@ -467,19 +535,50 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
         """For each row the classes that cannot be ruled out.
 
         With probability 1 - delta over the calibration set, the sets miss the right class for at
-        most `error` of new rows; for every class by itself with `per_class`. With `as_mask` an
-        array of bool, (n, n_classes).
+        most `error` of new rows.
+
+        Parameters
+        ----------
+        X : rows as the estimator takes them
+        error : float, default=0.05
+            Largest fraction of new rows whose set misses the right class.
+        delta : float or None, default=None
+            Probability that the guarantee is false; None takes that of the constructor.
+        per_class : bool, default=False
+            Whether the guarantee is for the rows of every class by itself.
+        as_mask : bool, default=False
+            Whether to return an array in place of lists.
+
+        Returns
+        -------
+        list of list, or array of bool, (n, n_classes)
+
+        References
+        ----------
+        Theorem 13 of docs/theory.md.
         """
         thresholds = self.prediction_set_thresholds(error=error, delta=delta, per_class=per_class)
         X = samples.samples_for(self, X)
-        mask = self.predict_log_proba(X) >= thresholds
-        mask |= ~coverage.are_covered(self, X)[:, None]
-        return mask if as_mask else [self.classes_[row].tolist() for row in mask]
+        is_in_set = self.predict_log_proba(X) >= thresholds  # (n, n_classes)
+        is_covered = coverage.are_covered(self, X)  # (n,)
+        is_in_set |= ~is_covered[:, None]
+        if as_mask:
+            return is_in_set
+        return [self.classes_[row].tolist() for row in is_in_set]
 
     def prediction_set_thresholds(
         self, *, error: float = 0.05, delta: float | None = None, per_class: bool = False
     ) -> np.ndarray:
-        """Log-probability from which on each class is in the sets of `predict_set`."""
+        """Log-probability from which on each class is in the sets of `predict_set`.
+
+        Parameters
+        ----------
+        error, delta, per_class : see `predict_set`
+
+        Returns
+        -------
+        array, (n_classes,)
+        """
         calibration = self._scored_calibration("predict_set")
         level = divide_delta(self._delta(delta), self.n_candidates)
         return cautious_set_thresholds(calibration.samples(), error, level, per_class)
@@ -489,8 +588,22 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
     ) -> abstaining.Abstaining:
         """Answer only where at most `error` of the answers are wrong, with confidence 1 - delta.
 
-        None takes the smallest of ten from 0.01 to 0.5 with which at least half of the calibration
-        texts are answered, and corrects delta for this choice.
+        Parameters
+        ----------
+        error : float or None, default=0.05
+            Largest fraction of wrong answers. None takes the smallest of ten from 0.01 to 0.5 with
+            which at least half of the calibration texts are answered, and corrects delta for this
+            choice.
+        delta : float or None, default=None
+            Probability that the guarantee is false; None takes that of the constructor.
+
+        Returns
+        -------
+        Abstaining
+
+        References
+        ----------
+        Theorem 14 of docs/theory.md.
         """
         tested = self._scored_calibration("abstain").samples(tested=True)
         return abstaining.abstain(self, tested, error, self._delta(delta), self.n_candidates)
@@ -505,12 +618,29 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
     ) -> thresholds.ClassThresholds:
         """Thresholds with a guaranteed precision, recall, or both, for these classes together.
 
-        Without `classes` for all of them; delta is shared by those that are given. Each label of a
-        multi-label classifier is a class.
+        Each label of a multi-label classifier is a class.
+
+        Parameters
+        ----------
+        precision, recall : float or None, default=None
+            Smallest precision, and recall, to guarantee: at least one of the two.
+        classes : sequence or None, default=None
+            The classes that may be named; they share delta. None takes all of them.
+        delta : float or None, default=None
+            Probability that any of the guarantees is false; None takes that of the constructor.
+
+        Returns
+        -------
+        ClassThresholds
+
+        References
+        ----------
+        Theorem 18 of docs/theory.md.
         """
+        calibration = self._scored_calibration("tune_thresholds", any_labels=True)
         return thresholds.class_thresholds(
             self,
-            self._scored_calibration("tune_thresholds", any_labels=True).samples(tested=True),
+            calibration.samples(tested=True),
             precision=precision,
             recall=recall,
             classes=classes,
@@ -525,61 +655,87 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
         false_discoveries: float | None = None,
         delta: float | None = None,
     ) -> thresholds.LabelThreshold:
-        """`pacsent.predict.control_risk` for multi-label classifiers, planned out of fold."""
+        """`pacsent.predict.control_risk` for multi-label classifiers, planned out of fold.
+
+        Parameters
+        ----------
+        false_negatives, false_discoveries : float or None, default=None
+            Largest mean loss: one of the two.
+        delta : float or None, default=None
+            Probability that the guarantee is false; None takes that of the constructor.
+
+        Returns
+        -------
+        LabelThreshold
+
+        References
+        ----------
+        Theorem 22 of docs/theory.md.
+        """
         if not is_multilabel(self):
             raise ValueError(
                 "control_risk is for several labels per text. Got one class a text instead. Use "
                 "tune_thresholds(precision=, recall=)."
             )
+
         calibration = self._scored_calibration("control_risk", any_labels=True)
+        tested_samples = calibration.samples(tested=True).values()
+        labelled_proba = [(tested.labels, np.exp(tested.log_proba)) for tested in tested_samples]
+        planning = self.out_of_fold_
         return thresholds.control_risk_on_samples(
-            [
-                (tested.labels, np.exp(tested.log_proba))
-                for tested in calibration.samples(tested=True).values()
-            ],
+            labelled_proba,
             false_negatives=false_negatives,
             false_discoveries=false_discoveries,
             delta=self._delta(delta),
             n_candidates=self.n_candidates,
             random_state=self.seed_,
-            planning=(self.out_of_fold_.labels, np.exp(self.out_of_fold_.log_proba)),
+            planning=(planning.labels, np.exp(planning.log_proba)),
         )
 
-    def _delta(self, delta):
-        """What one statement has of delta: that of the call, or of the constructor."""
-        delta = check_probability("delta", self.delta if delta is None else delta)
-        return divide_delta(delta, _N_JOINT_STATEMENTS if self.simultaneous else 1)
+    def _delta(self, delta: float | None) -> float:
+        """The part of delta, that of the call or of the constructor, that one statement has."""
+        total = check_probability("delta", self.delta if delta is None else delta)
+        n_statements = _N_JOINT_STATEMENTS if self.simultaneous else 1
+        return divide_delta(total, n_statements)
 
-    def _scored_calibration(self, what, any_labels=False):
+    def _scored_calibration(self, method: str, *, any_labels: bool = False) -> Calibration:
+        """The calibration set, if it has the scores that this method needs and belongs to it."""
         check_is_fitted(self)
         if is_multilabel(self) and not any_labels:
             raise ValueError(
-                f"{what} is for one class a text. Got several labels per text instead. Use "
+                f"{method} is for one class a text. Got several labels per text instead. Use "
                 "tune_thresholds(precision=, recall=) or control_risk(false_negatives=)."
             )
-        self._check_scores(what, self.calibration_.log_proba)
+        self._check_scores(method, self.calibration_.log_proba)
         samples.check_unchanged(self.estimator_, self.certificate_.digests)
         return self.calibration_
 
-    def _check_scores(self, what, log_proba):
+    def _check_scores(self, method: str, log_proba: np.ndarray | None) -> np.ndarray:
+        """The log-probabilities, or an error that names the method that needs them."""
         if log_proba is None:
             reason = "gives labels alone"
             if hasattr(self.estimator_, "decision_function"):
                 reason = "has decision values that are not one finite number per class"
             raise ValueError(
-                f"{what} needs probabilities or decision values. "
+                f"{method} needs probabilities or decision values. "
                 f"{samples.name_of(self.estimator_)} {reason}. Give a function that returns "
                 "probabilities, with classes=, or another estimator."
             )
         return log_proba
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.string = True
         return tags
 
     def state(self) -> State:
-        """What `pacsent.save` writes: a TextClassifier, its certificate and its calibration set."""
+        """The state that `pacsent.save` writes: of a TextClassifier and what certifies it.
+
+        Returns
+        -------
+        State
+            Its parts are the estimator; its arrays the certificate and the calibration set.
+        """
         check_is_fitted(self)
         if not hasattr(self.estimator_, "state"):
             raise TypeError(
@@ -589,6 +745,7 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
                 "CertifiedClassifier(estimator, prefit=True).calibrate(X, y)."
             )
         samples.check_unchanged(self.estimator_, self.certificate_.digests)
+
         parameters = self.get_params(deep=False)
         for name in ("estimator", "classes", "prefit"):
             del parameters[name]
@@ -601,11 +758,13 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
         estimator = state.parts["estimator"]
         if not hasattr(estimator, "out_of_fold_"):
             raise ValueError("its estimator is no TextClassifier")
-        made = cls(estimator, **state.config["parameters"], prefit=True)
-        check_parameters(made)
-        made.fitted_ = FittedCertifiedClassifier.from_state(state, randomized=made.randomized_tests)
-        made.repeats = made.certificate_.repeats
-        return made
+
+        classifier = cls(estimator, **state.config["parameters"], prefit=True)
+        check_parameters(classifier)
+        randomized = classifier.randomized_tests
+        classifier.fitted_ = FittedCertifiedClassifier.from_state(state, randomized=randomized)
+        classifier.repeats = classifier.certificate_.repeats
+        return classifier
 
 
 registry.register("model", CertifiedClassifier.kind, CertifiedClassifier.from_state)
