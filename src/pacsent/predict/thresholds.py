@@ -4,7 +4,7 @@ A class is named for a text if its probability reaches the threshold of the clas
 docs/theory.md. Conformal risk control of labels in its high-probability form is Theorem 22.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -140,12 +140,7 @@ def class_thresholds(
         if value is not None:
             check_probability(name, value)
 
-    names = classifier.classes_.tolist()
-    chosen = names if classes is None else classes
-    if not len(chosen):
-        raise ValueError("classes must have at least one class. Got none. Leave it out for all.")
-    columns = [class_index(classifier.classes_, name) for name in chosen]
-
+    columns = _columns_of(classifier, classes)
     n_statements = 1 if precision is None or recall is None else 2
     level = divide_delta(delta, n_candidates, len(columns), n_statements)
     uniform = 1.0
@@ -153,28 +148,45 @@ def class_thresholds(
         uniform = next(iter(samples.values())).uniform
     have_any = label_type(classifier).have_any
 
+    names = classifier.classes_.tolist()
     thresholds = {}
     for c in columns:
         is_c = np.arange(len(names)) == c
-        tested = []
-        for calibration in samples.values():
-            of_class = have_any(calibration.labels, is_c)
-            tested.append((np.exp(calibration.log_proba[:, c]), of_class))
 
         # recall holds up to the highest threshold, precision from the lowest on
+        tested = [_class_scores(sample, is_c, have_any) for sample in samples.values()]
         highest = np.inf
         lowest = np.inf
         if recall is not None:
             highest = _highest_for_recall(tested, recall, level)
             lowest = highest
         if precision is not None:
-            planning = classifier.out_of_fold_
-            planning_proba = np.exp(planning.log_proba[:, c])
-            planned = (planning_proba, have_any(planning.labels, is_c))
-            lowest = _lowest_for_precision(planned, tested, precision, level, uniform)
+            planning = _class_scores(classifier.out_of_fold_, is_c, have_any)
+            lowest = _lowest_for_precision(planning, tested, precision, level, uniform)
+
         is_usable = np.isfinite(lowest) and lowest <= highest
         thresholds[names[c]] = float(lowest) if is_usable else None
     return ClassThresholds(classifier, thresholds, precision, recall, float(delta), uniform)
+
+
+def _columns_of(classifier: Any, classes: Sequence | None) -> list[int]:
+    """The positions of some classes of a classifier, or of all."""
+    chosen = classifier.classes_.tolist() if classes is None else classes
+    if not len(chosen):
+        raise ValueError("classes must have at least one class. Got none. Leave it out for all.")
+    return [class_index(classifier.classes_, name) for name in chosen]
+
+
+def _class_scores(
+    scored: Any, is_c: np.ndarray, have_any: Callable[[np.ndarray, np.ndarray], np.ndarray]
+) -> tuple[np.ndarray, np.ndarray]:
+    """(probabilities of a class, whether the texts are of it), (n,) each.
+
+    `scored` are the log-probabilities and labels of a calibration set, or of out-of-fold texts.
+    """
+    (c,) = np.flatnonzero(is_c)
+    proba = np.exp(scored.log_proba[:, c])
+    return proba, have_any(scored.labels, is_c)
 
 
 def _highest_for_recall(
@@ -344,11 +356,11 @@ def control_risk(
     if texts is not None:
         random_state = as_seed(random_state)
         clusters = dependent_clusters(texts, n_rows=len(y_proba))
-        rows_of_samples = draw_samples(clusters, repeats, random_state).values()
+        drawn = draw_samples(clusters, repeats, random_state)
+
         labels = y_true if hasattr(y_true, "shape") else list(y_true)
-        samples = [
-            (select_rows(labels, rows), np.asarray(y_proba)[rows]) for rows in rows_of_samples
-        ]
+        proba = np.asarray(y_proba)
+        samples = [(select_rows(labels, rows), proba[rows]) for rows in drawn.values()]
     elif repeats == COPIES:
         raise ValueError("repeats='copies' needs texts, to find the copies. Got None instead.")
     return control_risk_on_samples(
