@@ -36,13 +36,12 @@ class StoredArray(NamedTuple):
 
 def stored_fields(state: type) -> dict[str, StoredArray]:
     """Field name -> annotation, for the fields of a dataclass that are saved as tensors."""
-    annotations = get_type_hints(state, include_extras=True)
-    return {
-        name: item
-        for name, annotation in annotations.items()
-        for item in getattr(annotation, "__metadata__", ())
-        if isinstance(item, StoredArray)
-    }
+    fields = {}
+    for name, annotation in get_type_hints(state, include_extras=True).items():
+        for extra in getattr(annotation, "__metadata__", ()):
+            if isinstance(extra, StoredArray):
+                fields[name] = extra
+    return fields
 
 
 def to_tensors(state: Any) -> dict[str, np.ndarray]:
@@ -70,6 +69,11 @@ def read_fields(
     for name, stored in stored_fields(state).items():
         shape = tuple(sizes[size] if isinstance(size, str) else size for size in stored.shape)
         arrays[name] = checked_tensor(
-            tensors, stored.name, stored.dtype, shape, low=stored.low, below=stored.below
+            tensors,
+            stored.name,
+            stored.dtype,
+            shape,
+            low=stored.low,
+            below=stored.below,
         )
     return arrays

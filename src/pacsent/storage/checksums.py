@@ -34,10 +34,11 @@ def checked_json(content: bytes) -> dict | None:
     """An object of JSON whose checksum and format version are right; None if it is damaged."""
     try:
         about = json.loads(content)
-        intact = about.pop("checksum") == checksum_of_json(about) and about["format_version"] == 1
+        stored_checksum = about.pop("checksum")
+        is_intact = stored_checksum == checksum_of_json(about) and about["format_version"] == 1
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
-    return about if intact else None
+    return about if is_intact else None
 
 
 def row_bytes(X: Any) -> Iterator[bytes]:
@@ -46,31 +47,52 @@ def row_bytes(X: Any) -> Iterator[bytes]:
     A row of numbers is its nonzero values as float64 and their columns; any other its plain values.
     """
     if hasattr(X, "tocsr"):
-        X = X.astype(np.float64)
-        X.sum_duplicates()
-        X.eliminate_zeros()
-        for start, stop in zip(X.indptr[:-1], X.indptr[1:]):
-            yield X.indices[start:stop].astype(np.int64).tobytes() + X.data[start:stop].tobytes()
+        yield from _sparse_row_bytes(X)
         return
 
+    rows = X
     if hasattr(X, "columns") or hasattr(X, "column_names"):
-        X = (X if hasattr(X, "iloc") else X.to_pandas()).itertuples(index=False, name=None)
+        table = X if hasattr(X, "iloc") else X.to_pandas()
+        rows = table.itertuples(index=False, name=None)
 
-    for row in X:
+    for row in rows:
+        values = row
         if isinstance(row, list | tuple) or getattr(row, "dtype", None) == np.object_:
-            plain = [float(x) if isinstance(x, int | float | np.number) else x for x in row]
-            row = np.array(plain) if all(type(value) is float for value in plain) else plain
+            values = _plain_values(row)
 
-        if isinstance(row, np.ndarray) and row.dtype.kind in "biuf":
-            columns = np.flatnonzero(row)
-            yield columns.astype(np.int64).tobytes() + row.flat[columns].astype(float).tobytes()
+        if isinstance(values, np.ndarray) and values.dtype.kind in "biuf":
+            columns = np.flatnonzero(values)
+            yield _number_bytes(columns, values.flat[columns].astype(float))
+        elif isinstance(values, np.ndarray):
+            yield repr(values.tolist()).encode()
         else:
-            yield repr(row.tolist() if isinstance(row, np.ndarray) else row).encode()
+            yield repr(values).encode()
+
+
+def _sparse_row_bytes(X: Any) -> Iterator[bytes]:
+    X = X.astype(np.float64)
+    X.sum_duplicates()
+    X.eliminate_zeros()
+    for start, stop in zip(X.indptr[:-1], X.indptr[1:]):
+        yield _number_bytes(X.indices[start:stop], X.data[start:stop])
+
+
+def _number_bytes(columns: np.ndarray, values: np.ndarray) -> bytes:
+    return columns.astype(np.int64).tobytes() + values.tobytes()
+
+
+def _plain_values(row: Any) -> np.ndarray | list:
+    """The values of a row as an array if they are numbers, else as a list of plain values."""
+    numbers = int | float | np.number
+    values = [float(value) if isinstance(value, numbers) else value for value in row]
+    is_numeric = all(type(value) is float for value in values)
+    return np.array(values) if is_numeric else values
 
 
 def checksum(values: dict) -> str:
     """SHA-256 of a certificate's fields. It finds damage and changes, not forgery."""
-    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
+    text = json.dumps(values, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def read_certificate_json(text: str, name: str, version: int) -> dict[str, Any]:
@@ -81,10 +103,11 @@ def read_certificate_json(text: str, name: str, version: int) -> dict[str, Any]:
         values = None
 
     if not isinstance(values, dict) or not {"kind", "format_version"} <= set(values):
-        start = text[:40]
-        start = start.decode(errors="replace") if isinstance(start, bytes) else start
+        shown = text[:40]
+        if isinstance(shown, bytes):
+            shown = shown.decode(errors="replace")
         raise ValueError(
-            f"{name} must be a certificate as to_json writes it. Got {start!r} instead. Give "
+            f"{name} must be a certificate as to_json writes it. Got {shown!r} instead. Give "
             "the file that `pacsent certify -o` or to_json wrote."
         )
 
@@ -112,4 +135,6 @@ def as_plain(value: Any) -> Any:
         return as_plain(value.tolist())
     if isinstance(value, float):
         return value if abs(value) < float("inf") else None
-    return value if value is None or isinstance(value, str | int) else str(value)
+    if value is None or isinstance(value, str | int):
+        return value
+    return str(value)

@@ -54,5 +54,6 @@ def fetch(address: str) -> Path:
     return Path(folder)
 
 
-def _first_line(error) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
+def _first_line(error: Exception) -> str:
+    text = str(error).strip() or type(error).__name__
+    return text.splitlines()[0].rstrip(".")

@@ -59,11 +59,13 @@ def public_url(url: str) -> str:
     rest, _, query = rest.partition("?")
     host, slash, path = rest.partition("/")
     if "@" in path:  # a password may have a slash in it
-        host, slash, path = path.rpartition("@")[2], "", ""
+        host = path.rpartition("@")[2]
+        slash = ""
+        path = ""
 
-    pairs = urllib.parse.parse_qsl(query, keep_blank_values=True)
-    public = urllib.parse.urlencode([pair for pair in pairs if pair[0] in PUBLIC_PARAMETERS])
-    query = f"?{public}" if public else ""
+    parameters = urllib.parse.parse_qsl(query, keep_blank_values=True)
+    public_parameters = [pair for pair in parameters if pair[0] in PUBLIC_PARAMETERS]
+    query = "?" + urllib.parse.urlencode(public_parameters) if public_parameters else ""
 
     host = host.rpartition("@")[2]
     name, colon, port = host.partition(":")
@@ -134,15 +136,18 @@ def own_files(folder: Path) -> set[str]:
 def check_place(path: str | os.PathLike, inputs: Iterable = (), *, overwrite: bool = False) -> None:
     """Refuse a target that is not ours, or is an input, or exists and may not be replaced."""
     target = Path(os.path.realpath(path))
-    if target.exists() and not (
-        target.is_dir() and (is_model(target) or not any(target.iterdir()))
-    ):
-        what = "a folder that is not a pacsent model" if target.is_dir() else "a file"
+    obstacle = None
+    if target.is_dir():
+        if not is_model(target) and any(target.iterdir()):
+            obstacle = "a folder that is not a pacsent model"
+    elif target.exists():
+        obstacle = "a file"
+
+    if obstacle is not None:
         raise ValueError(
-            f"{path} must be a new folder or a pacsent model. It exists and is {what}. "
+            f"{path} must be a new folder or a pacsent model. It exists and is {obstacle}. "
             "Choose another name, or move it away first."
         )
-
     files.check_output(path, inputs, overwrite=overwrite, folder=True)
 
 
@@ -151,29 +156,25 @@ def check_place(path: str | os.PathLike, inputs: Iterable = (), *, overwrite: bo
 
 def write_config(folder: Path, config: dict) -> str:
     """Write the description of a model; returns its checksum, which stands in it as well."""
-    config = {"format_version": FORMAT_VERSION, "pacsent_version": pacsent.__version__, **config}
-    config = to_json(config, "the description of the model")
-    config["digest"] = checksum_of_json(config)
-    text = json.dumps(config, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    versions = {"format_version": FORMAT_VERSION, "pacsent_version": pacsent.__version__}
+    content = to_json({**versions, **config}, "the description of the model")
+    content["digest"] = checksum_of_json(content)
+    text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
     (folder / CONFIG).write_bytes(text.encode())
-    return config["digest"]
+    return content["digest"]
 
 
 def read_config(path: Path) -> dict:
     """What the config.json of a saved folder says, checked."""
     if not path.exists():
-        left = (
-            sorted(path.parent.glob(f".{glob.escape(path.name)}.old-*"))
-            if path.parent.is_dir()
-            else []
-        )
-        advice = (
-            f" A save was interrupted and left the model in {left[-1]}: rename it back, unless "
-            "another process is saving it now."
-            if left
-            else " Check the spelling; the model of the package is called english."
-        )
-        raise FileNotFoundError(f"There is no folder {path}.{advice}")
+        advice = "Check the spelling; the model of the package is called english."
+        older_versions = _interrupted_saves(path)
+        if older_versions:
+            advice = (
+                f"A save was interrupted and left the model in {older_versions[-1]}: rename it "
+                "back, unless another process is saving it now."
+            )
+        raise FileNotFoundError(f"There is no folder {path}. {advice}")
 
     if not path.is_dir():
         raise ValueError(
@@ -206,9 +207,18 @@ def read_config(path: Path) -> dict:
             f"this is pacsent {pacsent.__version__}."
         )
 
-    if wrong := _wrong_with(config):
-        raise ValueError(f"{damaged} ({wrong}). Copy or save the model again.")
+    problem = _config_problem(config)
+    if problem:
+        raise ValueError(f"{damaged} ({problem}). Copy or save the model again.")
     return config
+
+
+def _interrupted_saves(path: Path) -> list[Path]:
+    """Folders to which a save that was interrupted moved the model of this path."""
+    if not path.parent.is_dir():
+        return []
+    pattern = f".{glob.escape(path.name)}.old-*"
+    return sorted(path.parent.glob(pattern))
 
 
 _FIELDS_OF_TYPE: dict[Any, tuple[str, ...]] = {
@@ -220,8 +230,8 @@ _FIELDS_OF_TYPE: dict[Any, tuple[str, ...]] = {
 }
 
 
-def _wrong_with(config) -> str:
-    """What is wrong with the description of a model; "" where nothing is."""
+def _config_problem(config: dict) -> str:
+    """Description of a fault of the description of a model; "" if there is none."""
     for name in ("kind", "files", "digest"):
         if name not in config:
             return f"it has no {name}"
@@ -235,8 +245,9 @@ def _wrong_with(config) -> str:
     if not all(isinstance(record, dict) for record in records):
         return "its files or parts are not described"
 
+    content = {name: value for name, value in config.items() if name != "digest"}
     try:
-        digest = checksum_of_json({k: v for k, v in config.items() if k != "digest"})
+        digest = checksum_of_json(content)
     except (ValueError, RecursionError):
         return "it is nested too deeply"
     return "" if digest == config["digest"] else "it was changed after it was saved"
@@ -244,11 +255,10 @@ def _wrong_with(config) -> str:
 
 def to_json(value: Any, what: str) -> Any:
     """Plain JSON; infinity, NaN and tuples are written so that they come back as they were."""
-    if value is None or isinstance(value, (bool, str)):
-        return value
     if isinstance(value, (np.bool_, np.integer, np.floating)):
         value = value.item()
-    if isinstance(value, int):
+
+    if value is None or isinstance(value, (bool, str, int)):
         return value
     if isinstance(value, float):
         return value if math.isfinite(value) else {"__float__": repr(value)}
@@ -259,8 +269,9 @@ def to_json(value: Any, what: str) -> Any:
     if isinstance(value, dict) and all(isinstance(key, str) for key in value):
         return {key: to_json(item, what) for key, item in value.items()}
 
-    advice = " Give a function when it is loaded: load(path, normalize=...)."
-    advice = advice if callable(value) else ""
+    advice = ""
+    if callable(value):
+        advice = " Give a function when it is loaded: load(path, normalize=...)."
     raise ValueError(
         f"{what} must be numbers, strings, lists or None to be saved. Got "
         f"{type(value).__name__} instead, which only pickle could keep.{advice}"
@@ -271,14 +282,17 @@ def from_json(value: Any) -> Any:
     """The inverse of `to_json`; ValueError for what that never writes."""
     if isinstance(value, list):
         return [from_json(item) for item in value]
-    if isinstance(value, dict):
-        if set(value) == {"__float__"}:
-            if value["__float__"] not in ("inf", "-inf", "nan"):
-                raise ValueError(f"no number is written {value['__float__']!r}")
-            return float(value["__float__"])
-        if set(value) == {"__tuple__"}:
-            if not isinstance(value["__tuple__"], list):
-                raise ValueError("a tuple must be written as a list")
-            return tuple(from_json(item) for item in value["__tuple__"])
-        return {key: from_json(item) for key, item in value.items()}
-    return value
+    if not isinstance(value, dict):
+        return value
+
+    if set(value) == {"__float__"}:
+        name = value["__float__"]
+        if name not in ("inf", "-inf", "nan"):
+            raise ValueError(f"no number is written {name!r}")
+        return float(name)
+    if set(value) == {"__tuple__"}:
+        items = value["__tuple__"]
+        if not isinstance(items, list):
+            raise ValueError("a tuple must be written as a list")
+        return tuple(from_json(item) for item in items)
+    return {key: from_json(item) for key, item in value.items()}

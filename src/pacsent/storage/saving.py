@@ -61,21 +61,22 @@ class State:
 
         Word vectors are many times larger than the rest; without them a digest takes milliseconds.
         """
-        config = dict(self.config)
-        parameters = config.get("parameters", {})
-        config["parameters"] = {k: v for k, v in parameters.items() if k not in _NO_EFFECT}
-        header = json.dumps(config, sort_keys=True, default=repr).encode()
+        parameters = dict(self.config.get("parameters", {}))
+        for name in _NO_EFFECT:
+            parameters.pop(name, None)
+        config = {**self.config, "parameters": parameters}
+        header = json.dumps(config, sort_keys=True, default=repr)
 
         digests_of_parts = []
         for name, part in sorted(self.parts.items()):
             if not hasattr(part, "digest"):
-                of_part = part.state().digest(with_word_vectors=with_word_vectors)
+                part_digest = part.state().digest(with_word_vectors=with_word_vectors)
             elif with_word_vectors:
-                of_part = part.digest()
+                part_digest = part.digest()
             else:
                 continue
-            digests_of_parts.append(f"{name} {of_part}".encode())
-        return hash_arrays(header, self.tensors, b"".join(digests_of_parts))
+            digests_of_parts.append(f"{name} {part_digest}".encode())
+        return hash_arrays(header.encode(), self.tensors, b"".join(digests_of_parts))
 
 
 @runtime_checkable
@@ -98,7 +99,7 @@ class Saveable(Protocol):
 def save(
     obj: Any, path: str | os.PathLike, *, words: str = "copy", overwrite: bool = False
 ) -> Path:
-    """Save word vectors, a fitted estimator or an index, as a folder; its path.
+    """Save word vectors, a fitted estimator or an index, as a folder.
 
     Parameters
     ----------
@@ -113,6 +114,11 @@ def save(
     overwrite : bool, default=False
         Replace a model that is there. The word vectors an estimator was made from are never
         replaced by it.
+
+    Returns
+    -------
+    path : Path
+        The folder.
 
     Examples
     --------
@@ -133,10 +139,13 @@ def save(
         )
 
     check_place(path, overwrite=overwrite)
-    plan, target = _plan(obj), Path(os.path.realpath(path))
+    plan = _plan(obj)
+    target = Path(os.path.realpath(path))
+
+    # Folders of word vectors that this model refers to are not replaced by it.
     sources = [_PLACES[part.obj] for part in plan.all_parts() if part.obj in _PLACES]
-    kept = [source for source in sources if words == "reference" or source == target]
-    check_place(path, kept, overwrite=overwrite)
+    protected = [source for source in sources if words == "reference" or source == target]
+    check_place(path, protected, overwrite=overwrite)
 
     with files.replacing_folder(path, own_files(target)) as folder:
         _write(plan, folder, target, words)
@@ -155,17 +164,27 @@ class _Plan(NamedTuple):
 
     @property
     def is_shared(self) -> bool:
+        """Whether these are word vectors, which models share."""
         return "vectors_digest" in self.state.config
 
     def all_parts(self) -> list["_Plan"]:
-        return [p for part in self.parts.values() for p in (part, *part.all_parts())]
+        """The parts, the parts of these, and so on."""
+        all_parts = []
+        for part in self.parts.values():
+            all_parts.append(part)
+            all_parts.extend(part.all_parts())
+        return all_parts
 
 
-def _plan(obj, inside=False) -> _Plan:
+def _plan(obj: Any, is_part: bool = False) -> _Plan:
     state = obj.state()
-    # Word vectors inside another model are saved without their own encoder of sentences.
-    parts = {} if inside and "vectors_digest" in state.config else state.parts
-    return _Plan(obj, state, {name: _plan(part, True) for name, part in parts.items()})
+    is_shared = "vectors_digest" in state.config
+    if is_part and is_shared:
+        # Word vectors inside another model are saved without their own encoder of sentences.
+        return _Plan(obj, state, {})
+
+    plans = {name: _plan(part, is_part=True) for name, part in state.parts.items()}
+    return _Plan(obj, state, plans)
 
 
 def _write(plan: _Plan, folder: Path, target: Path, words: str) -> str:
@@ -173,20 +192,16 @@ def _write(plan: _Plan, folder: Path, target: Path, words: str) -> str:
     parts = {}
     for name, part in plan.parts.items():
         if words == "reference" and part.is_shared:
-            saved = _PLACES.get(part.obj)
-            if saved is None or not is_model(saved):
-                raise ValueError(
-                    "words='reference' needs word vectors that were saved to or loaded from a "
-                    "folder, and these were not. Save them first, or use words='copy'."
-                )
-            parts[name] = {"path": os.path.relpath(saved, target)}
+            source = _referenced_folder(part.obj)
+            record = {"path": os.path.relpath(source, target)}
         else:
             (folder / name).mkdir()
             digest = _write(part, folder / name, target / name, words)
-            parts[name] = {"path": name, "digest": digest}
+            record = {"path": name, "digest": digest}
 
         if part.is_shared:
-            parts[name]["vectors_digest"] = part.state.config["vectors_digest"]
+            record["vectors_digest"] = part.state.config["vectors_digest"]
+        parts[name] = record
 
     write_tensors(folder / TENSORS, plan.state.tensors)
     for name, blocks in plan.state.files.items():
@@ -198,12 +213,26 @@ def _write(plan: _Plan, folder: Path, target: Path, words: str) -> str:
         write_tensors(folder / DERIVED, derived)
         names.append(DERIVED)
 
-    records = {name: file_record(folder / name) for name in names}
-    config = dict(plan.state.config)
+    # A parameter that cannot be saved is named in the message.
+    config = plan.state.config
     owner = config.get("class", plan.obj.kind)
     for name, value in config.get("parameters", {}).items():
         to_json(value, f"the parameter {name!r} of {owner}")
-    return write_config(folder, {"kind": plan.obj.kind, **config, "parts": parts, "files": records})
+
+    records = {name: file_record(folder / name) for name in names}
+    description = {"kind": plan.obj.kind, **config, "parts": parts, "files": records}
+    return write_config(folder, description)
+
+
+def _referenced_folder(words: Any) -> Path:
+    """The folder that word vectors were saved to or loaded from."""
+    folder = _PLACES.get(words)
+    if folder is None or not is_model(folder):
+        raise ValueError(
+            "words='reference' needs word vectors that were saved to or loaded from a "
+            "folder, and these were not. Save them first, or use words='copy'."
+        )
+    return folder
 
 
 # ---- load ----------------------------------------------------------------------------------------
@@ -242,6 +271,11 @@ def load(
     encoder : object with `encode`, or callable, optional
         For a model that was made with an encoder of another program, which is not saved with it:
         that encoder. It must give the vectors that it gave when the model was made.
+
+    Returns
+    -------
+    model : WordVectors, a fitted estimator or an Index
+        As it was saved; of a file of another program, WordVectors.
 
     Examples
     --------
@@ -303,10 +337,11 @@ def _version_of(path: Path) -> tuple[int, ...] | None:
 def _open(
     folder: Path, config: dict, options: _Options, depth: int = 1, *, reader: str = "model"
 ) -> Any:
+    """The object of a folder whose description was read; None if it has no such reader."""
     from_state = registry.find_reader(reader, config["kind"])
-    if from_state is None and reader != "model":
-        return None
     if from_state is None:
+        if reader != "model":
+            return None
         raise ValueError(
             f"{folder} holds a {config['kind']!r}, which this pacsent ({pacsent.__version__}) does "
             f"not have. Install the version that wrote it, {config.get('pacsent_version', '?')}."
@@ -314,14 +349,12 @@ def _open(
     if depth > _MAX_DEPTH:
         raise ValueError(_damaged(folder, "it has parts within parts without end"))
 
-    parts = {
-        name: UnopenedPart(folder, name, record, options, depth)
-        for name, record in config.get("parts", {}).items()
-    }
-
     is_shared = "vectors_digest" in config
-    if not is_shared:  # word vectors open their encoder of sentences when it is first used
-        parts = {name: open_part() for name, open_part in parts.items()}
+    parts: dict[str, Any] = {}
+    for name, record in config.get("parts", {}).items():
+        part = UnopenedPart(folder, name, record, options, depth)
+        # Word vectors open their encoder of sentences when it is first used.
+        parts[name] = part if is_shared else part()
 
     if TENSORS not in config["files"]:
         raise ValueError(_damaged(folder, f"its description does not name {TENSORS}"))
@@ -338,12 +371,17 @@ def _open(
 
     if options.encoder is not None and hasattr(loaded, "attach"):
         loaded.attach(options.encoder)
-
     if is_shared:
-        _PLACES[loaded] = Path(os.path.realpath(folder))
-        if PACKAGED in folder.parents:  # files of this very package, compared by its tests
-            loaded.accept_shipped(config["vectors_digest"], read_tensors(folder / SHIPPED))
+        _register_words(loaded, folder, config)
     return loaded
+
+
+def _register_words(words: Any, folder: Path, config: dict) -> None:
+    """Remember where word vectors were opened; take what the package brings for its own."""
+    _PLACES[words] = Path(os.path.realpath(folder))
+    if PACKAGED in folder.parents:  # files of this very package, compared by its tests
+        lookup = read_tensors(folder / SHIPPED)
+        words.accept_shipped(config["vectors_digest"], lookup)
 
 
 def _read_derived(folder: Path, config: dict) -> Mapping[str, np.ndarray]:
@@ -374,20 +412,25 @@ class UnopenedPart:
 
     def open_as(self, what: str) -> Any:
         """As another reader of the part's kind makes it; None if there is no such reader."""
-        place = (self.folder, self.name, self.record, self.options, self.depth)
-        return _open_part(*place, reader=what)
+        return _open_part(
+            self.folder, self.name, self.record, self.options, self.depth, reader=what
+        )
 
 
-def _open_part(folder, name, record, options, depth, *, reader="model") -> Any:
+def _open_part(
+    folder: Path, name: str, record: dict, options: _Options, depth: int, *, reader: str = "model"
+) -> Any:
     """A part of a saved object, if it is the one that was saved with it."""
-    what = {"words": "word vectors"}.get(name, name)
-    path, digest = record.get("path"), record.get("vectors_digest")
+    what = "word vectors" if name == "words" else name
+    path = record.get("path")
+    digest = record.get("vectors_digest")
     if not isinstance(path, str) or "\0" in path:
         raise ValueError(_damaged(folder, f"the place of its {what} is {path!r}"))
 
     if options.word_vectors is not None and name == "words":
-        if options.word_vectors.digest() != digest:
-            raise ValueError(_other_words(folder, digest, options.word_vectors.digest()))
+        actual_digest = options.word_vectors.digest()
+        if actual_digest != digest:
+            raise ValueError(_other_words(folder, digest, actual_digest))
         return options.word_vectors
 
     inner = folder / path
@@ -410,7 +453,7 @@ def _open_part(folder, name, record, options, depth, *, reader="model") -> Any:
     return _open(inner, config, options, depth + 1, reader=reader)
 
 
-def _other_words(path, expected, actual) -> str:
+def _other_words(path: Path, expected: object, actual: object) -> str:
     return (
         f"The word vectors of {path} must be the ones it was fitted with (digest "
         f"{str(expected)[:8]}…). Got others instead (digest {str(actual)[:8]}…). Fit again, or use "
@@ -418,22 +461,37 @@ def _other_words(path, expected, actual) -> str:
     )
 
 
-def _damaged(path, error) -> str:
-    text = " ".join(str(error).split())
-    text = f"it has no {text}" if isinstance(error, KeyError) else text or type(error).__name__
-    return f"{path} is damaged: {text.rstrip('.')}. Copy or save the model again."
+def _damaged(path: Path, error: Exception | str) -> str:
+    """The message for a model that cannot be read; the problem is on one line."""
+    problem = " ".join(str(error).split())
+    if isinstance(error, KeyError):
+        problem = f"it has no {problem}"
+    elif not problem:
+        problem = type(error).__name__
+    problem = problem.rstrip(".")
+    return f"{path} is damaged: {problem}. Copy or save the model again."
 
 
 # ---- check ---------------------------------------------------------------------------------------
 
 
 def check(path: str | os.PathLike) -> list[dict]:
-    """Read every byte of a saved model; what was checked, and whether it is as it was saved.
+    """Read every byte of a saved model, and open it.
 
-    One entry per file with the keys `what`, `ok` and `found`, which for damage is its description,
-    and a last one for the model as a whole: it must open, and its contents must have the types,
-    shapes and ranges that their class relies on.
+    Parameters
+    ----------
+    path : str or path
+        As for `load`, but a folder of pacsent.
 
+    Returns
+    -------
+    steps : list of dict
+        One entry per file with the keys `what`, `ok` and `found`, which for damage is its
+        description, and a last one for the model: it must open, and its contents must have the
+        types, shapes and ranges that their class relies on.
+
+    Examples
+    --------
     >>> from pacsent.storage import check
     >>> all(step["ok"] for step in check("english"))
     True
@@ -442,70 +500,94 @@ def check(path: str | os.PathLike) -> list[dict]:
     if not path.is_dir():
         read_config(path)  # raises, with what is missing
 
-    steps: list[dict] = []
-    word_folders: list[Path] = []
+    model_check = _ModelCheck(path)
+    model_check.check_folder(path, 1)
+    model_check.add_step("the model", model_check.open_model)
+    return model_check.steps
 
-    def add_step(what: str, look: Callable[[], str]) -> bool:
+
+class _ModelCheck:
+    """The steps of `check`."""
+
+    def __init__(self, path: Path):
+        self.path = path
+        self.steps: list[dict] = []
+        self.word_folders: list[Path] = []  # of word vectors, within the model
+
+    def add_step(self, what: str, look: Callable[[], str]) -> bool:
+        """Record what `look` returns, or the error that it raises; whether it raised none."""
         try:
-            ok, result = True, look()
+            result = look()
+            ok = True
         except (ValueError, OSError) as error:
-            ok, result = False, str(error)
+            result = str(error)
+            ok = False
 
-        # names in the folder may be characters that cannot be printed
-        what, result = (s.encode(errors="backslashreplace").decode() for s in (what, result))
-        steps.append({"what": what, "ok": ok, "found": result})
+        self.steps.append({"what": _printable(what), "ok": ok, "found": _printable(result)})
         return ok
 
-    def refuse_place(config: Path, place: object) -> str:
-        shown = f"{place!a:.80}"
-        raise ValueError(
-            f"{config} must name the folder of each part. Got {shown}, which is none, instead. "
-            "Copy or save the model again."
-        )
-
-    def check_folder(folder: Path, depth: int) -> None:
-        name = "" if folder == path else f"{os.path.relpath(folder, path)}/"
+    def check_folder(self, folder: Path, depth: int) -> None:
+        """Check a description, the files that it names, and the parts."""
+        prefix = "" if folder == self.path else f"{os.path.relpath(folder, self.path)}/"
         config: dict = {}
-
-        def check_config() -> str:
-            config.update(read_config(folder))
-            return f"{config.get('class', config['kind'])}, as it was saved"
-
-        def check_file(file: str) -> str:
-            if not (folder / file).is_file():
-                raise FileNotFoundError(f"{folder / file} is missing. Copy or save it again.")
-
-            record = file_record(folder / file)
-            if record != config["files"].get(file):
-                raise ValueError(
-                    f"{folder / file} is damaged: it is not what was saved. Copy it again."
-                )
-            return f"{record['bytes']:,} bytes, as they were saved"
-
-        if add_step(f"{name}{CONFIG}", check_config):
-            for file in sorted({TENSORS, *config["files"]}):
-                add_step(f"{name}{file}", partial(check_file, file))
-
-            inner = []
-            for part, record in config.get("parts", {}).items():
-                place = record.get("path")
-                if isinstance(place, str) and os.path.isdir(folder / place):
-                    inner.append(folder / place)
-                else:
-                    add_step(f"{name}{part}", partial(refuse_place, folder / CONFIG, place))
-
+        if self.add_step(f"{prefix}{CONFIG}", partial(_check_config, folder, config)):
+            for name in sorted({TENSORS, *config["files"]}):
+                self.add_step(f"{prefix}{name}", partial(_check_file, folder, name, config))
+            parts = self._check_parts(folder, prefix, config)
             if "vectors_digest" in config:
-                word_folders.append(folder)
-        else:  # look into the parts all the same
-            inner = [f for f in sorted(folder.iterdir()) if is_model(f)]
+                self.word_folders.append(folder)
+        else:
+            # Look into the parts all the same.
+            parts = [part for part in sorted(folder.iterdir()) if is_model(part)]
 
-        for part in inner if depth < _MAX_DEPTH else []:
-            check_folder(part, depth + 1)
+        if depth < _MAX_DEPTH:
+            for part in parts:
+                self.check_folder(part, depth + 1)
 
-    def check_contents() -> str:
-        load(path)
-        return "; ".join(["opens", *(load(folder).check_contents() for folder in word_folders)])
+    def _check_parts(self, folder: Path, prefix: str, config: dict) -> list[Path]:
+        """The folders of the parts; a step for each that is none."""
+        parts = []
+        for name, record in config.get("parts", {}).items():
+            part = record.get("path")
+            if isinstance(part, str) and os.path.isdir(folder / part):
+                parts.append(folder / part)
+            else:
+                self.add_step(f"{prefix}{name}", partial(_reject_part, folder / CONFIG, part))
+        return parts
 
-    check_folder(path, 1)
-    add_step("the model", check_contents)
-    return steps
+    def open_model(self) -> str:
+        """Open the model and read its word vectors."""
+        load(self.path)
+        summaries = [load(folder).check_contents() for folder in self.word_folders]
+        return "; ".join(["opens", *summaries])
+
+
+def _check_config(folder: Path, config: dict) -> str:
+    """Read the description of a folder into `config`."""
+    config.update(read_config(folder))
+    return f"{config.get('class', config['kind'])}, as it was saved"
+
+
+def _check_file(folder: Path, name: str, config: dict) -> str:
+    """Compare a file with the description."""
+    path = folder / name
+    if not path.is_file():
+        raise FileNotFoundError(f"{path} is missing. Copy or save it again.")
+
+    record = file_record(path)
+    if record != config["files"].get(name):
+        raise ValueError(f"{path} is damaged: it is not what was saved. Copy it again.")
+    return f"{record['bytes']:,} bytes, as they were saved"
+
+
+def _reject_part(config_path: Path, part: object) -> str:
+    shown = f"{part!a:.80}"
+    raise ValueError(
+        f"{config_path} must name the folder of each part. Got {shown}, which is none, instead. "
+        "Copy or save the model again."
+    )
+
+
+def _printable(text: str) -> str:
+    """The text without characters that cannot be printed; names in a folder may have some."""
+    return text.encode(errors="backslashreplace").decode()

@@ -13,15 +13,28 @@ import re
 import stat
 from collections.abc import Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike
 
 TENSORS = "model.safetensors"
 DERIVED = "derived.safetensors"
-_SIZES = {"U": (1, 2, 4, 8), "I": (1, 2, 4, 8), "F": (2, 4, 8)}  # bytes of a number
-_DTYPES = {f"{kind}{8 * n}": f"<{kind.lower()}{n}" for kind, sizes in _SIZES.items() for n in sizes}
-_DTYPES["BOOL"] = "?"
+# Types of safetensors, and the same of NumPy.
+_DTYPES = {
+    "U8": "<u1",
+    "U16": "<u2",
+    "U32": "<u4",
+    "U64": "<u8",
+    "I8": "<i1",
+    "I16": "<i2",
+    "I32": "<i4",
+    "I64": "<i8",
+    "F16": "<f2",
+    "F32": "<f4",
+    "F64": "<f8",
+    "BOOL": "?",
+}
 _DTYPE_NAMES = {np.dtype(code).name for code in _DTYPES.values()}
 _LOSS_STEPS = 65_535  # a kept loss is a multiple of 1/65535, rounded up
 _MAX_HEADER_BYTES = 100_000_000  # as in the safetensors library
@@ -41,12 +54,16 @@ def write_tensors(path: str | os.PathLike, tensors: Mapping[str, np.ndarray]) ->
     with open(path, "ab") as file:  # with the permissions that the user gives to new files
         mode = os.fstat(file.fileno()).st_mode
 
+    contiguous = {name: np.asarray(tensor, order="C") for name, tensor in tensors.items()}
     try:
-        save_file({name: np.asarray(tensor, order="C") for name, tensor in tensors.items()}, path)
+        save_file(contiguous, path)
     except SafetensorError as error:
-        if code := re.search(r"os error (\d+)", str(error)):  # of the operating system: a full disk
-            raise OSError(int(code[1]), os.strerror(int(code[1]))) from None
-        raise
+        # An error of the operating system, for example a full disk, is raised as such.
+        match = re.search(r"os error (\d+)", str(error))
+        if match is None:
+            raise
+        code = int(match[1])
+        raise OSError(code, os.strerror(code)) from None
     os.chmod(path, stat.S_IMODE(mode))
 
 
@@ -60,21 +77,23 @@ def read_tensors(path: str | os.PathLike) -> dict[str, np.ndarray]:
         with open(path, "rb") as file:
             prefix = file.read(8)
             n_header = int.from_bytes(prefix, "little")
-            if len(prefix) < 8 or n_header > min(size - 8, _MAX_HEADER_BYTES):
+            max_header = min(size - 8, _MAX_HEADER_BYTES)
+            if len(prefix) < 8 or n_header > max_header:
                 raise ValueError(
                     f"{path} must be a complete safetensors file. Got {size:,} bytes that do not "
                     f"contain even its header instead. {advice}"
                 )
-            raw = file.read(n_header)
+            header = file.read(n_header)
     except FileNotFoundError:
         raise FileNotFoundError(f"{path} is missing. Copy or save the model again.") from None
 
-    entries = _entries(raw)
+    entries = _parse_header(header)
     if entries is None:
         raise ValueError(f"{path} must have a safetensors header. {advice}")
 
-    start = 8 + n_header
-    expected = start + max((end for *_, end in entries.values()), default=0)
+    data_start = 8 + n_header
+    data_bytes = max((entry.end for entry in entries.values()), default=0)
+    expected = data_start + data_bytes
     if size != expected:
         raise ValueError(
             f"{path} must be {expected:,} bytes long, as its header says. Got {size:,} instead. "
@@ -82,36 +101,51 @@ def read_tensors(path: str | os.PathLike) -> dict[str, np.ndarray]:
         )
 
     data = np.zeros(0, np.uint8)
-    if size > start:  # an empty file cannot be mapped
-        data = np.memmap(path, dtype=np.uint8, mode="r")[start:]
+    if size > data_start:  # an empty file cannot be mapped
+        data = np.memmap(path, dtype=np.uint8, mode="r")[data_start:]
 
     tensors = {}
-    for name, (dtype, shape, begin, end) in entries.items():
-        block = data[begin:end]
-        if (start + begin) % dtype.itemsize:
+    for name, entry in entries.items():
+        block = data[entry.begin : entry.end]
+        if (data_start + entry.begin) % entry.dtype.itemsize:
             block = np.array(block)  # the layout of another writer: a copy is aligned
-        tensors[name] = block.view(dtype).reshape(shape)
+        tensors[name] = block.view(entry.dtype).reshape(entry.shape)
     return tensors
 
 
-def _entries(raw: bytes) -> dict[str, tuple[np.dtype, tuple, int, int]] | None:
-    """Name -> (dtype, shape, begin, end) of a header; None if it is inconsistent."""
-    try:
-        header = json.loads(raw)
-        header.pop("__metadata__", None)
-        entries = {
-            name: (np.dtype(_DTYPES[e["dtype"]]), tuple(e["shape"]), *e["data_offsets"])
-            for name, e in header.items()
-        }
+class _Entry(NamedTuple):
+    """An array in a safetensors file: its bytes are data[begin:end]."""
 
-        consistent = all(
-            all(isinstance(n, int) and 0 <= n < 1 << 62 for n in (*shape, begin, end))
-            and end - begin == math.prod(shape) * dtype.itemsize
-            for dtype, shape, begin, end in entries.values()
-        )
+    dtype: np.dtype
+    shape: tuple
+    begin: int
+    end: int
+
+    @property
+    def is_consistent(self) -> bool:
+        """Whether all numbers are sizes, and the bytes are as many as the shape says."""
+        for number in (*self.shape, self.begin, self.end):
+            if not isinstance(number, int) or not 0 <= number < 1 << 62:
+                return False
+        return self.end - self.begin == math.prod(self.shape) * self.dtype.itemsize
+
+
+def _parse_header(header: bytes) -> dict[str, _Entry] | None:
+    """The arrays of a header by name; None if it is inconsistent."""
+    entries = {}
+    try:
+        content = json.loads(header)
+        content.pop("__metadata__", None)
+        for name, fields in content.items():
+            dtype = np.dtype(_DTYPES[fields["dtype"]])
+            begin, end = fields["data_offsets"]
+            entry = _Entry(dtype, tuple(fields["shape"]), begin, end)
+            if not entry.is_consistent:
+                return None
+            entries[name] = entry
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
-    return entries if consistent else None
+    return entries
 
 
 def checked_tensor(
@@ -142,33 +176,63 @@ def checked_tensor(
     if name not in tensors:
         raise ValueError(f"it has no {name}")
 
-    array, wanted = np.asarray(tensors[name]), np.dtype(dtype)
+    array = np.asarray(tensors[name])
+    wanted = np.dtype(dtype)
     if array.dtype.kind != wanted.kind:
         raise ValueError(f"{name} must be {wanted}. Got {array.dtype} instead")
-    if array.ndim != len(shape) or any(
-        expected is not None and n != expected for n, expected in zip(array.shape, shape)
-    ):
-        right = ", ".join("any" if n is None else str(n) for n in shape)
-        raise ValueError(f"{name} must have shape ({right}). Got {array.shape} instead")
 
-    if wanted.kind in "iu" and array.size and array.itemsize > wanted.itemsize:
-        info = np.iinfo(wanted)
-        if array.min() < info.min or array.max() > info.max:
-            raise ValueError(f"{name} must fit into {wanted}. Got larger numbers instead")
-
+    _check_shape(array, name, shape)
+    if wanted.kind in "iu" and array.itemsize > wanted.itemsize:
+        _check_fits(array, name, wanted)
     if finite and wanted.kind == "f":
         check_finite(array, name)
-
-    if array.size and (low is not None or below is not None):
-        smallest, largest = array.min(), array.max()
-        too_small = low is not None and not smallest >= low
-        if too_small or (below is not None and not largest < below):
-            limits = [f"at least {low}"] * (low is not None)
-            limits += [f"below {below}"] * (below is not None)
-            value = smallest if too_small else largest
-            raise ValueError(f"{name} must be {' and '.join(limits)}. Got {value} instead")
-
+    _check_limits(array, name, low, below)
     return array.astype(wanted, copy=False)
+
+
+def _check_shape(array: np.ndarray, name: str, shape: tuple[int | None, ...]) -> None:
+    """Raise ValueError for another shape; None in `shape` stands for any length."""
+    is_right = array.ndim == len(shape)
+    for length, expected in zip(array.shape, shape):
+        if expected is not None and length != expected:
+            is_right = False
+
+    if not is_right:
+        shown = ", ".join("any" if length is None else str(length) for length in shape)
+        raise ValueError(f"{name} must have shape ({shown}). Got {array.shape} instead")
+
+
+def _check_fits(array: np.ndarray, name: str, wanted: np.dtype) -> None:
+    """Raise ValueError for integers that are too large for a narrower type."""
+    if array.size == 0:
+        return
+    info = np.iinfo(wanted)
+    if array.min() < info.min or array.max() > info.max:
+        raise ValueError(f"{name} must fit into {wanted}. Got larger numbers instead")
+
+
+def _check_limits(
+    array: np.ndarray, name: str, low: int | float | None, below: int | float | None
+) -> None:
+    """Raise ValueError for values outside [low, below); None is no limit."""
+    if array.size == 0 or (low is None and below is None):
+        return
+
+    # Written so that NaN is outside.
+    smallest = array.min()
+    largest = array.max()
+    is_too_small = low is not None and not smallest >= low
+    is_too_large = below is not None and not largest < below
+    if not is_too_small and not is_too_large:
+        return
+
+    limits = []
+    if low is not None:
+        limits.append(f"at least {low}")
+    if below is not None:
+        limits.append(f"below {below}")
+    value = smallest if is_too_small else largest
+    raise ValueError(f"{name} must be {' and '.join(limits)}. Got {value} instead")
 
 
 def check_finite(array: np.ndarray, name: str) -> None:
@@ -188,7 +252,8 @@ def pack_losses(losses: np.ndarray) -> str:
     losses = np.clip(losses, 0.0, 1.0)
     steps = np.floor(losses * _LOSS_STEPS)
     steps += steps / _LOSS_STEPS < losses  # by the very division that `unpack_losses` does
-    return base64.b64encode(steps.astype("<u2").tobytes()).decode()
+    step_bytes = steps.astype("<u2").tobytes()
+    return base64.b64encode(step_bytes).decode()
 
 
 def unpack_losses(text: str) -> np.ndarray:
