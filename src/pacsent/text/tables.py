@@ -17,7 +17,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, fields, replace
 from difflib import get_close_matches
@@ -351,10 +351,7 @@ class TextTable(AbstractContextManager):
         csv.field_size_limit(_MAX_CSV_FIELD)
         lines = iter_texts()
         header = next(lines)
-        separator = "," if self.kind == "csv" else "\t"
-        if self.kind == "csv" and ";" in header and "," not in header:  # as spreadsheets in Europe
-            separator = ";"
-
+        separator = _find_separator(self.kind, header)
         reader = csv.reader(itertools.chain([header], lines), delimiter=separator, strict=True)
         n_columns = 0  # of the header, which is read first
         while True:
@@ -375,9 +372,7 @@ class TextTable(AbstractContextManager):
                 if n_columns > 1 and not any(cell.strip() for cell in row):
                     self.n_blank += bool(row)  # no blank line, but separators
                     continue
-                row = row or [""]  # the empty value of an only column
-                if len(row) > n_columns and not any(row[n_columns:]):
-                    row = row[:n_columns]
+                row = _fit_columns(row, n_columns)
                 error = _separated_error(row, n_columns, separator)
 
             yield first_line, None if error else row, error
@@ -487,6 +482,22 @@ def _encoding_error(line: str, *, is_first: bool) -> str | None:
             f"into the line). {conversion}"
         )
     return None
+
+
+def _find_separator(kind: str, header: str) -> str:
+    """The separator of CSV or TSV; spreadsheets in Europe write CSV with semicolons."""
+    if kind != "csv":
+        return "\t"
+    return ";" if ";" in header and "," not in header else ","
+
+
+def _fit_columns(row: list[str], n_columns: int) -> list[str]:
+    """A row of CSV or TSV as the header has it, if the difference is of no importance."""
+    if not row:
+        return [""]  # the empty value of an only column
+    if len(row) > n_columns and not any(row[n_columns:]):
+        return row[:n_columns]
+    return row
 
 
 def _separated_error(row: list[str], n_columns: int, separator: str) -> str | None:
@@ -675,30 +686,17 @@ def read_labelled_table(
     """
     with TextTable(path, kind=kind, text_column=False) as table:
         if table.kind == "text":
-            if prediction_column is not None:
-                raise ValueError(
-                    f"{table.name} must be a table: .csv, .tsv, .jsonl or .parquet. Got lines of "
-                    "text instead. Name the format with input_format."
-                )
-            if any((text_column, label_column, group_column)):
-                raise ValueError(
-                    f"{table.name} must be a table to have named columns. Got lines of text "
-                    "instead. Name the format of the file, such as csv, or leave the columns out."
-                )
+            named_columns = (text_column, label_column, group_column)
+            _check_no_named_columns(table, named_columns, prediction_column)
             table._rows = table._label_rows()
             table.names = ["text", "label"]
 
-        if not text_column:
-            reads_text = needs_text or "text" in table.names
-            text_column = "text" if reads_text else None
-        if not label_column:
-            is_checked = {FINAL_LABEL, LABELLED_BY, SAMPLED} <= set(table.names)
-            label_column = FINAL_LABEL if is_checked else "label"
+        label_column = label_column or _default_label_column(table)
         if prediction_column is None:
             _refuse_predictions_as_labels(table, label_column)
 
         columns = {
-            "text": text_column,
+            "text": text_column or _default_text_column(table, needs_text),
             "label": label_column,
             "prediction": prediction_column,
             "group": group_column,
@@ -715,21 +713,17 @@ def read_labelled_table(
     if report is not None:
         report(_describe_labelled_table(table, len(texts)))
 
+    # Columns of the same names that somebody else wrote are left out.
     labelled_by = values.get("labeller")
-    sampled = values.get("sampled")
-    if labelled_by is None or not {*labelled_by} <= {*_LABELLERS, ""}:
-        labelled_by = None  # nothing, or a column of somebody else
-        sampled = None
-
+    if labelled_by is not None and not {*labelled_by} <= {*_LABELLERS, ""}:
+        labelled_by = None
+    sampled = None if labelled_by is None else values.get("sampled")
     reviewed = values.get("reviewed")
-    if reviewed is not None and not {value.casefold() for value in reviewed} <= {"yes", "no", ""}:
-        reviewed = None  # a column of somebody else
-
-    is_unread = PREDICTION in table.names and PREDICTION not in columns.values()
-    is_ignored = is_unread and prediction_column is None
+    if reviewed is not None and not _are_reviews(reviewed):
+        reviewed = None
 
     return LabelledTable(
-        texts=texts if text_column is not None else None,
+        texts=None if columns["text"] is None else texts,
         labels=values["label"],
         predictions=values.get("prediction"),
         groups=values.get("group"),
@@ -739,7 +733,7 @@ def read_labelled_table(
         reviewed=_as_flags(reviewed),
         name=table.name,
         label_column=label_column,
-        ignored=(PREDICTION,) if is_ignored else (),
+        ignored=_ignored_columns(table, columns),
     )
 
 
@@ -771,6 +765,46 @@ def _describe_labelled_table(table: TextTable, n_rows: int) -> str:
     if table.kind == "text":
         return f"Read {n_rows:,} lines of label<TAB>text of {table.name}."
     return describe_table(table, n_rows)
+
+
+def _check_no_named_columns(
+    table: TextTable, columns: Iterable[str | None], prediction_column: str | None
+) -> None:
+    """Raise ValueError if a file of lines is to have columns."""
+    if prediction_column is not None:
+        raise ValueError(
+            f"{table.name} must be a table: .csv, .tsv, .jsonl or .parquet. Got lines of "
+            "text instead. Name the format with input_format."
+        )
+    if any(columns):
+        raise ValueError(
+            f"{table.name} must be a table to have named columns. Got lines of text "
+            "instead. Name the format of the file, such as csv, or leave the columns out."
+        )
+
+
+def _default_text_column(table: TextTable, needs_text: bool) -> str | None:
+    """The column "text", or None if there is none and it is not needed."""
+    if needs_text or "text" in table.names:
+        return "text"
+    return None
+
+
+def _default_label_column(table: TextTable) -> str:
+    """The column of final labels if `pacsent check` wrote the table, else "label"."""
+    is_checked = {FINAL_LABEL, LABELLED_BY, SAMPLED} <= set(table.names)
+    return FINAL_LABEL if is_checked else "label"
+
+
+def _ignored_columns(table: TextTable, columns: dict[str, str | None]) -> tuple[str, ...]:
+    """The column of predictions if there is one, but nothing reads it: a model predicts."""
+    is_unread = PREDICTION in table.names and PREDICTION not in columns.values()
+    return (PREDICTION,) if is_unread and columns["prediction"] is None else ()
+
+
+def _are_reviews(cells: list[str]) -> bool:
+    """Whether all cells are yes, no or blank, as `pacsent audit` writes them."""
+    return {cell.casefold() for cell in cells} <= {"yes", "no", ""}
 
 
 def _refuse_predictions_as_labels(table: TextTable, label_column: str) -> None:
@@ -818,22 +852,10 @@ def _read_columns(
     for rows in table.batches(list(names.values())):
         texts += as_list(rows.texts)
         for role, name in names.items():
-            for number, value in zip(rows.numbers, as_list(rows.columns[name])):
-                cell = str(value)
-                if not isinstance(value, str) and value is not None and not notes[role]:
-                    notes[role] = f" (kept as strings: {cell!r})"
-
-                is_blank = value is None or value != value or not cell.strip()
-                if is_blank:
-                    cell = ""
-                problem = None
-                if is_blank and role not in may_be_blank:
-                    problem = f"a {role}. Got none"
-                elif not is_blank:
-                    problem = _cell_problem(role, value, cell)
-                if problem:
-                    raise ValueError(f"{table.place(number)} must have {problem} instead.")
-                values[role].append(cell)
+            column = as_list(rows.columns[name])
+            cells, note = _read_cells(table, role, rows.numbers, column, role in may_be_blank)
+            values[role] += cells
+            notes[role] = notes[role] or note
 
     descriptions = [table.note] if table.note else []
     for role, name in shown.items():
@@ -841,6 +863,29 @@ def _read_columns(
             descriptions.append(f"{role} column {name}{notes[role]}")
     table.note = ", ".join(descriptions)
     return texts, values
+
+
+def _read_cells(
+    table: TextTable, role: str, numbers: Iterable[int], column: list, allow_blank: bool
+) -> tuple[list[str], str]:
+    """The cells of a column as strings, "" for blank ones; a note if some were no strings."""
+    cells = []
+    note = ""
+    for number, value in zip(numbers, column):
+        cell = str(value)
+        if not isinstance(value, str) and value is not None and not note:
+            note = f" (kept as strings: {cell!r})"
+
+        problem = None
+        is_blank = value is None or value != value or not cell.strip()
+        if not is_blank:
+            problem = _cell_problem(role, value, cell)
+        elif not allow_blank:
+            problem = f"a {role}. Got none"
+        if problem:
+            raise ValueError(f"{table.place(number)} must have {problem} instead.")
+        cells.append("" if is_blank else cell)
+    return cells, note
 
 
 def _cell_problem(role: str, value: Any, cell: str) -> str | None:
