@@ -127,7 +127,7 @@ def read_checkpoint(folder: Path) -> tuple[TrainingPlan, Progress | None]:
 def read_tables(folder: Path, tables: Sequence[np.ndarray]) -> int:
     """Fill tables from a checkpoint, in place; the number of bytes that it had for them."""
     with open(folder / CHECKPOINT, "rb") as file:
-        file.readline()
+        file.readline()  # the plan
         return sum(file.readinto(table.data.cast("B")) for table in tables)
 
 

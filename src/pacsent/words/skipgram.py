@@ -182,7 +182,7 @@ class SkipGram(BaseEstimator):
         self.checkpoint_every = checkpoint_every
         self.verbose = verbose
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.string = True
         tags.input_tags.two_d_array = False
@@ -198,6 +198,10 @@ class SkipGram(BaseEstimator):
         X : Corpus, path, list of Path, or iterable of str or of token lists
             Of a file each line is a document, of an iterable each element.
         y : ignored
+
+        Returns
+        -------
+        self : SkipGram
         """
         folder = None if self.checkpoint_dir is None else Path(self.checkpoint_dir)
         if folder is not None:
@@ -234,6 +238,13 @@ class SkipGram(BaseEstimator):
             The `checkpoint_dir` of that training.
         n_jobs : int or None
             Threads; None takes the number that the training was started with.
+        verbose : bool, default=False
+            Show progress, loss, words per second and time left on stderr.
+
+        Returns
+        -------
+        trainer : SkipGram
+            With all learned attributes.
         """
         folder = Path(checkpoint_dir)
         plan, progress = read_checkpoint(folder)
@@ -305,7 +316,8 @@ class SkipGram(BaseEstimator):
         if is_seed:
             seed = int(random_state)
         else:
-            seed = int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
+            generator = check_random_state(random_state)
+            seed = int(generator.randint(np.iinfo(np.int32).max))
 
         is_inside = folder is not None and corpus.directory.parent == folder.resolve()
         return TrainingPlan(
@@ -369,10 +381,14 @@ def fit_vectors(
             "min_count or train on more text."
         )
 
-    threads = {}
+    training_record: dict[str, Any] = {"method": "skip-gram with negative sampling"}
+    training_record |= _normalize_record(corpus)
+    training_record |= asdict(settings)
+    del training_record["digest"]  # which the word vectors have anyway
+
     if settings.device == "cpu":
         n_workers = n_threads(n_jobs)
-        threads = {"n_jobs": n_workers}
+        training_record["n_jobs"] = n_workers
         trained = train_on_cpu(
             corpus,
             plan,
@@ -386,6 +402,7 @@ def fit_vectors(
 
     _check_losses(trained.losses, corpus, settings)
     _warn_if_undertrained(trained.input_vectors, corpus, settings)
+    training_record["loss"] = trained.losses[-1]
 
     # The digest and the fingerprint tell a certificate whether its texts were trained on.
     word_vectors = WordVectors(
@@ -394,13 +411,7 @@ def fit_vectors(
         trained.output_vectors,
         corpus_digest=corpus.digest,
         fingerprint=Fingerprint.of(vocabulary, corpus),
-        training={
-            "method": "skip-gram with negative sampling",
-            **_normalize_record(corpus),
-            **{name: value for name, value in asdict(settings).items() if name != "digest"},
-            **threads,
-            "loss": trained.losses[-1],
-        },
+        training=training_record,
     )
     return FittedSkipGram(word_vectors, trained.losses)
 
@@ -439,7 +450,7 @@ def _check_losses(losses: list[float], corpus: Corpus, settings: TrainingSetting
     """Raise ValueError if an epoch had no pair of words."""
     is_finite = np.isfinite(losses)
     if not is_finite.all():
-        epoch = int(np.flatnonzero(~is_finite)[0]) + 1
+        epoch = int(np.argmin(is_finite)) + 1
         raise ValueError(
             f"The text must give pairs of neighbouring words. Got none in epoch {epoch} of "
             f"{corpus.n_tokens:,} words instead: its documents have one word each, or "
@@ -462,11 +473,11 @@ def _warn_if_undertrained(
     mean_cosine = (n_compared * (mean @ mean) - 1) / (n_compared - 1)
 
     if n_compared >= _MIN_COMPARED_WORDS and mean_cosine > _MAX_MEAN_COSINE:
+        n_auto_epochs = auto_epochs(corpus.n_tokens)
         warnings.warn(
             f"The vectors of different words are nearly equal (mean cosine {mean_cosine:.2f}): "
             f"{settings.n_epochs} epochs of {corpus.n_tokens:,} words are too few updates. "
-            f"Train on more text, or with more epochs (n_epochs='auto' takes "
-            f"{auto_epochs(corpus.n_tokens)}).",
+            f"Train on more text, or with more epochs (n_epochs='auto' takes {n_auto_epochs}).",
             stacklevel=4,
         )
 

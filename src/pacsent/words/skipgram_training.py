@@ -183,14 +183,22 @@ def initial_vectors(n_words: int, n_dims: int, seed: int) -> tuple[np.ndarray, n
 
 def _allocate(n_rows: int, n_columns: int) -> np.ndarray:
     """A float32 matrix on large pages if the system has them: rows are read in random order."""
-    # private: memory that could be shared with a child process gets no large pages
-    own = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_PRIVATE") else {}
-    memory = mmap.mmap(-1, max(1, 4 * n_rows * n_columns), **own)
+    n_bytes = max(1, 4 * n_rows * n_columns)
+    if hasattr(mmap, "MAP_PRIVATE"):
+        # Memory that could be shared with a child process gets no large pages.
+        memory = mmap.mmap(-1, n_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    else:
+        memory = mmap.mmap(-1, n_bytes)
 
     if hasattr(mmap, "MADV_HUGEPAGE"):
         with contextlib.suppress(OSError):
             memory.madvise(mmap.MADV_HUGEPAGE)
     return np.frombuffer(memory, dtype=np.float32).reshape(n_rows, n_columns)
+
+
+def _is_finite(table: np.ndarray) -> bool:
+    """Whether all numbers are finite; block by block, as a mask of all may not fit."""
+    return all(np.isfinite(table[rows]).all() for rows in row_blocks(table, _BLOCK_NUMBERS))
 
 
 def _without_padding(padded: np.ndarray, n_dims: int, learning_rate: float) -> np.ndarray:
@@ -231,8 +239,8 @@ def kept_places(ids: np.ndarray, first: int, keep_below: np.ndarray, key: np.uin
     every worker that looks at it, from either side of a border, finds the same.
     """
     places = np.arange(first, first + ids.size, dtype=np.uint64)
-    random_bits = splitmix64(key + places * GOLDEN)
-    return np.flatnonzero((random_bits >> np.uint64(32)) < keep_below[ids])
+    draws = splitmix64(key + places * GOLDEN) >> np.uint64(32)
+    return np.flatnonzero(draws < keep_below[ids])
 
 
 class ChunkTraining:
@@ -282,16 +290,12 @@ class ChunkTraining:
         self.words_done = progress.words_done
         self.sums = np.array(progress.sums)
 
-        tables = self.I, self.O
-        n_bytes = read_tables(self.folder, tables)
-        is_finite = all(
-            np.isfinite(table[rows]).all()
-            for rows in row_blocks(self.I, _BLOCK_NUMBERS)
-            for table in tables
-        )
-        if n_bytes != 2 * self.I.nbytes or not is_finite:
+        n_bytes = read_tables(self.folder, (self.I, self.O))
+        n_expected = 2 * self.I.nbytes
+        is_finite = _is_finite(self.I) and _is_finite(self.O)
+        if n_bytes != n_expected or not is_finite:
             raise ValueError(
-                f"{self.folder / CHECKPOINT} must have {2 * self.I.nbytes:,} bytes of "
+                f"{self.folder / CHECKPOINT} must have {n_expected:,} bytes of "
                 f"finite numbers. Got {n_bytes:,}, or others, instead. Start anew."
             )
 
@@ -382,7 +386,8 @@ class ChunkTraining:
         n_before = chunk.epoch * schedule.n_tokens  # words of the epochs before
         first_rate = schedule.rate(n_before + chunk.start)
         last_rate = schedule.rate(n_before + chunk.stop)
-        random_bits = np.random.SeedSequence([self.settings.seed, 2, number])
+        chunk_seed = np.random.SeedSequence([self.settings.seed, 2, number])
+        key = chunk_seed.generate_state(1, np.uint64)[0]
         sums = train_blocks(
             self.I,
             self.O,
@@ -391,7 +396,7 @@ class ChunkTraining:
             Span(tokens.begin, tokens.end, first_rate, last_rate),
             self.shape,
             self.noise,
-            int(random_bits.generate_state(1, np.uint64)[0]),
+            int(key),
         )
 
         with self.lock:
@@ -425,10 +430,14 @@ class ChunkTraining:
             margin *= 4
 
         first_kept = max(0, begin - window)
-        kept = kept[first_kept : end + window]
+        places = kept[first_kept : end + window]
         document_ends = np.asarray(offsets[document:last_document])
-        documents = np.searchsorted(document_ends, kept + low, side="right")
-        return ChunkTokens(ids[kept], documents, int(begin - first_kept), int(end - first_kept))
+        return ChunkTokens(
+            ids=ids[places],
+            documents=np.searchsorted(document_ends, places + low, side="right"),
+            begin=int(begin - first_kept),
+            end=int(end - first_kept),
+        )
 
     def _note(self) -> str:
         """The loss of the last epoch that has pairs, for the progress bar."""

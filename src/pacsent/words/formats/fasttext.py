@@ -23,11 +23,23 @@ _MODELS = {1: "cbow", 2: "skip-gram", 3: "supervised"}
 _LOSSES = {1: "hierarchical softmax", 2: "negative sampling", 3: "softmax", 4: "one-vs-all"}
 _SETTINGS = struct.Struct("<12id")
 _SETTING_NAMES = (
-    *("dim", "window", "n_epochs", "min_count", "n_negatives", "word_ngrams", "loss"),
-    *("model", "bucket", "minn", "maxn", "lr_update", "subsample"),
+    "dim",
+    "window",
+    "n_epochs",
+    "min_count",
+    "n_negatives",
+    "word_ngrams",
+    "loss",
+    "model",
+    "bucket",
+    "minn",
+    "maxn",
+    "lr_update",
+    "subsample",
 )
 _TRAINING = ("window", "n_epochs", "min_count", "n_negatives", "subsample")
 _SIZES = struct.Struct("<3i2q")  # entries, words, labels, tokens, pruned n-grams
+_ENTRY = struct.Struct("<qb")  # count and kind of a word
 _WORDS_PER_BLOCK = 20_000  # whose n-grams are added at a time
 _SUPERVISED = (
     "is a supervised fastText model: its output table belongs to labels, not to words. Train with "
@@ -54,14 +66,17 @@ def read_fasttext(path: Path, verbose: bool) -> FileContents:
 
         numbers = _SETTINGS.unpack(stream.exactly(_SETTINGS.size, "its settings"))
         settings: dict = dict(zip(_SETTING_NAMES, numbers))
-        model, loss, n_dims = settings["model"], settings["loss"], settings["dim"]
+        model = settings["model"]
+        loss = settings["loss"]
+        n_dims = settings["dim"]
         if model == 3:
             raise ValueError(f"{path} {_SUPERVISED}")
         if model not in _MODELS or loss not in _LOSSES:
             raise invalid(path, f"is damaged: model {model} and loss {loss} are none of fastText's")
 
         words, counts, is_pruned = _read_dictionary(stream)
-        table = _read_matrix(stream, "input", is_pruned, len(words) + settings["bucket"], n_dims)
+        n_input_rows = len(words) + settings["bucket"]
+        table = _read_matrix(stream, "input", is_pruned, n_input_rows, n_dims)
         output: np.ndarray | None = _read_matrix(stream, "output", False, len(words), n_dims)
         if stream.read(1):
             raise invalid(path, "must end after its output table. More follows: it is damaged")
@@ -71,7 +86,8 @@ def read_fasttext(path: Path, verbose: bool) -> FileContents:
 
     subwords = None
     if settings["maxn"] > 0 and settings["bucket"] > 0:
-        subwords = Subwords(table[len(words) :], max(1, settings["minn"]), settings["maxn"])
+        min_n = max(1, settings["minn"])
+        subwords = Subwords(table[len(words) :], min_n, settings["maxn"])
         if not np.isfinite(subwords.vectors).all():
             raise invalid(path, "must have finite numbers. Got NaN or infinity in its subwords")
         _add_subwords(table, words, subwords)
@@ -97,27 +113,33 @@ def _read_dictionary(stream: Stream) -> tuple[list[bytes], np.ndarray, bool]:
     if size != n_words or n_words < 1:
         raise invalid(stream.path, f"is damaged: {size:,} entries for {n_words:,} words")
 
-    words, counts = list[bytes](), list[int]()
-    data, place, ended = b"", 0, False
+    # An entry is the word, a zero byte, its count and its kind.
+    words: list[bytes] = []
+    counts: list[int] = []
+    data = b""
+    place = 0
+    is_end = False
     while len(words) < n_words:
         end = data.find(b"\x00", place)
-        if end < 0 or end + 10 > len(data):
-            if ended or len(data) - place > MAX_WORD_BYTES:
+        if end < 0 or end + 1 + _ENTRY.size > len(data):
+            if is_end or len(data) - place > MAX_WORD_BYTES:
                 problem = f"{len(words):,} of its {n_words:,} words can be read"
                 raise invalid(stream.path, f"is cut off or damaged: {problem}")
             block = stream.read(1 << 20)
-            data, place, ended = data[place:] + block, 0, not block
+            is_end = not block
+            data = data[place:] + block
+            place = 0
             continue
 
-        count, kind = struct.unpack_from("<qb", data, end + 1)
-        # the word may be empty: -pretrainedVectors adds one for a line that begins with a space
+        count, kind = _ENTRY.unpack_from(data, end + 1)
+        # The word may be empty: -pretrainedVectors adds one for a line that begins with a space.
         if kind != 0 or count < 0:
             problem = f"what stands at word {len(words) + 1:,} is not a word"
             raise invalid(stream.path, f"is damaged: {problem}")
 
         words.append(data[place:end])
         counts.append(count)
-        place = end + 10
+        place = end + 1 + _ENTRY.size
 
     stream.unread(data[place:])
     return words, np.array(counts, dtype=np.int64), n_pruned >= 0
@@ -143,9 +165,10 @@ def _read_matrix(
     table = GrowingTable(n_dims)
     rows_per_block = max(1, BLOCK_BYTES // (4 * n_dims))
     while table.n_rows < n_rows:
-        n = min(rows_per_block, n_rows - table.n_rows)
-        data = stream.exactly(4 * n_dims * n, what)
-        table.append(np.frombuffer(data, dtype="<f4").reshape(n, n_dims))
+        n_block = min(rows_per_block, n_rows - table.n_rows)
+        data = stream.exactly(4 * n_dims * n_block, what)
+        numbers = np.frombuffer(data, dtype="<f4")
+        table.append(numbers.reshape(n_block, n_dims))
     return table.finish()
 
 
@@ -158,18 +181,19 @@ def _add_subwords(table: np.ndarray, words: list[bytes], subwords: Subwords) -> 
         block = words[start : start + _WORDS_PER_BLOCK]
         rows, offsets = subwords.rows(block)
 
-        # the end of a sentence is a word without n-grams
+        # The end of a sentence is a word without n-grams.
         if b"</s>" in block:
             i = block.index(b"</s>")
-            n = offsets[i + 1] - offsets[i]
-            rows = np.delete(rows, slice(offsets[i], offsets[i + 1]))
-            offsets[i + 1 :] -= n
+            begin = offsets[i]
+            end = offsets[i + 1]
+            rows = np.delete(rows, slice(begin, end))
+            offsets[i + 1 :] -= end - begin
 
-        ngrams = sparse.csr_matrix(
-            (np.ones(rows.size, dtype=np.float32), rows, offsets),
-            shape=(len(block), len(subwords.vectors)),
-        )
+        ones = np.ones(rows.size, dtype=np.float32)
+        shape = (len(block), len(subwords.vectors))
+        ngrams = sparse.csr_matrix((ones, rows, offsets), shape=shape)
+        n_summands = (1 + np.diff(offsets)).astype(np.float32)
 
-        own = table[start : start + len(block)]
-        own += ngrams @ subwords.vectors
-        own /= (1 + np.diff(offsets)).astype(np.float32)[:, None]
+        own_rows = table[start : start + len(block)]
+        own_rows += ngrams @ subwords.vectors
+        own_rows /= n_summands[:, None]

@@ -28,21 +28,22 @@ _PEEK_BYTES = 1 << 16  # looked at to recognise a file
 
 
 def detect(path: str | os.PathLike) -> str:
-    """Which of `FORMATS` a file or folder is; a clear ValueError when it is none."""
+    """The format of a file or folder of word vectors, by its contents.
+
+    Parameters
+    ----------
+    path : path
+
+    Returns
+    -------
+    format : str
+        One of `FORMATS`; ValueError if it is none of them.
+    """
     path = Path(path)
     if not path.exists():
         raise FileNotFoundError(f"There is no file or folder {path}. Check the spelling.")
-
     if path.is_dir():
-        if static_folder(path) and not storage.is_model(path):
-            return "static"
-        if (path / storage.CONFIG).exists():
-            return "pacsent"
-        raise ValueError(
-            f"{path} must be a folder of word vectors: a pacsent model ({storage.CONFIG}) or "
-            "static embeddings (tokenizer.json with model.safetensors). It is neither. Name the "
-            "file inside it that contains the vectors."
-        )
+        return _detect_folder(path)
 
     with open_stream(path) as stream:
         start = stream.peek(_PEEK_BYTES)
@@ -51,16 +52,14 @@ def detect(path: str | os.PathLike) -> str:
     if start.startswith(MAGIC):
         return "fasttext"
 
-    if header := HEADER.match(start):
-        # Numbers that are written out; the bytes of float32 hardly ever look like one.
-        line = start[header.end() :].partition(b"\n")[0]
-        fields = line.rsplit(None, int(header[2]))[1:]
-        # A word may have a zero byte in it, and a number may not.
-        has_zeros = any(b"\0" in number for number in fields)
-        is_text = not has_zeros and 2 * sum(map(is_number, fields)) >= max(1, len(fields))
-        return "word2vec-text" if is_text else "word2vec-binary"
+    header = HEADER.match(start)
+    if header:
+        n_dims = int(header[2])
+        first_line, _, _ = start[header.end() :].partition(b"\n")
+        return "word2vec-text" if _is_text(first_line, n_dims) else "word2vec-binary"
 
-    fields = start.split(b"\n", 1)[0].split()
+    first_line, _, _ = start.partition(b"\n")
+    fields = first_line.split()
     if len(fields) >= 2 and is_number(fields[-1]):
         if b"\n" not in start and len(start) < _PEEK_BYTES:
             raise invalid(path, f"is cut off: its {len(start)} bytes do not end a line")
@@ -80,6 +79,30 @@ def detect(path: str | os.PathLike) -> str:
     )
 
 
+def _detect_folder(path: Path) -> str:
+    if static_folder(path) and not storage.is_model(path):
+        return "static"
+    if (path / storage.CONFIG).exists():
+        return "pacsent"
+    raise ValueError(
+        f"{path} must be a folder of word vectors: a pacsent model ({storage.CONFIG}) or "
+        "static embeddings (tokenizer.json with model.safetensors). It is neither. Name the "
+        "file inside it that contains the vectors."
+    )
+
+
+def _is_text(first_line: bytes, n_dims: int) -> bool:
+    """Whether the numbers of a line are written out, and are not the bytes of float32."""
+    _, *fields = first_line.rsplit(None, n_dims) or [b""]
+    # A word may have a zero byte in it, and a number may not.
+    if any(b"\0" in field for field in fields):
+        return False
+
+    # The bytes of float32 hardly ever look like a number.
+    n_numbers = sum(map(is_number, fields))
+    return 2 * n_numbers >= max(1, len(fields))
+
+
 def read(
     path: str | os.PathLike,
     *,
@@ -94,27 +117,33 @@ def read(
     Words that are not UTF-8 (word2vec.c cuts long words inside a character) are read with their bad
     bytes as `\\xc3`; of a word that occurs twice the first vector is kept. Both are warned about.
 
-    The path is that of a file (plain, .gz, .bz2, .xz or .zst) or a folder, or "english"; `format`
-    is one of `FORMATS`, by the contents when left out. `normalize` is how raw text becomes tokens
-    ("paper", "unicode" or a callable), by default as the vectors came, else "paper". `counts` is a
-    file with `word count` on each line (word2vec's -save-vocab, GloVe's vocab.txt): without it they
-    are None where the format keeps none. `context` is the output vectors of a word2vec file: "auto"
-    takes `context_FILE` next to `FILE` if it is there; None leaves it out.
+    Parameters
+    ----------
+    path : path
+        A file (plain, .gz, .bz2, .xz or .zst) or a folder, or "english".
+    format : str or None, default=None
+        One of `FORMATS`; None recognises it by the contents.
+    normalize : "paper", "unicode" or callable, optional
+        How raw text becomes tokens; by default as the vectors came, else "paper".
+    counts : path or None, default=None
+        A file with `word count` on each line (word2vec's -save-vocab, GloVe's vocab.txt). Without
+        it the counts are None if the format has none.
+    context : path, "auto" or None, default="auto"
+        The output vectors of a word2vec file. "auto" takes `context_FILE` next to `FILE` if it is
+        there; None reads the input vectors only.
+    verbose : bool, default=False
+        Show progress on stderr.
+
+    Returns
+    -------
+    words : WordVectors
     """
     path = Path(storage.place(path))
     if format is not None and format not in FORMATS:
         names = ", ".join(map(repr, FORMATS))
         raise ValueError(f"format must be one of {names}. Got {format!r} instead.")
     format = format or detect(path)
-
-    # an option that would be ignored silently is a mistake
-    if format == "pacsent" and counts is not None:
-        raise ValueError(f"counts must be left out for a folder of pacsent. Got {counts} instead.")
-    if not format.startswith("word2vec") and context not in ("auto", None):
-        raise ValueError(
-            f"context must be left out for every format but word2vec's. Got {context} for {path} "
-            f"({FORMATS[format]}) instead."
-        )
+    _check_options(path, format, counts, context)
 
     if format == "pacsent":
         storage.read_config(path)  # `load` would ask here again for a damaged one
@@ -127,22 +156,7 @@ def read(
         contents = readers[format](path, verbose)
 
     words = _decode(path, contents.words)
-
-    first_row: dict[str, int] = {}
-    for i, word in enumerate(words):
-        first_row.setdefault(word, i)
-    if len(first_row) < len(words):
-        kept = list(first_row.values())
-        repeated = next(word for i, word in enumerate(words) if first_row[word] != i)
-        warnings.warn(
-            f"{path}: {len(words) - len(kept):,} words occur again and were left out (the first is "
-            f"{repeated!r}).",
-            stacklevel=2,
-        )
-        words, contents.table = list(first_row), contents.table[kept]
-        contents.output = None if contents.output is None else contents.output[kept]
-        contents.counts = None if contents.counts is None else contents.counts[kept]
-
+    words = _drop_repeated(path, words, contents)
     if counts is not None:
         contents.counts = _read_counts(Path(counts), words)
 
@@ -159,18 +173,63 @@ def read(
         raise ValueError(f"{path}: {error}") from None
 
 
+def _check_options(
+    path: Path, format: str, counts: str | os.PathLike | None, context: str | os.PathLike | None
+) -> None:
+    """Raise ValueError for an option that would be ignored silently."""
+    if format == "pacsent" and counts is not None:
+        raise ValueError(f"counts must be left out for a folder of pacsent. Got {counts} instead.")
+    if not format.startswith("word2vec") and context not in ("auto", None):
+        raise ValueError(
+            f"context must be left out for every format but word2vec's. Got {context} for {path} "
+            f"({FORMATS[format]}) instead."
+        )
+
+
+def _drop_repeated(path: Path, words: list[str], contents: FileContents) -> list[str]:
+    """The words, each once; the rows of `contents` are reduced to the first ones."""
+    first_row: dict[str, int] = {}
+    for row, word in enumerate(words):
+        first_row.setdefault(word, row)
+    n_repeated = len(words) - len(first_row)
+    if n_repeated == 0:
+        return words
+
+    first_repeated = next(word for row, word in enumerate(words) if first_row[word] != row)
+    warnings.warn(
+        f"{path}: {n_repeated:,} words occur again and were left out (the first is "
+        f"{first_repeated!r}).",
+        stacklevel=3,
+    )
+
+    kept_rows = list(first_row.values())
+    contents.table = contents.table[kept_rows]
+    if contents.output is not None:
+        contents.output = contents.output[kept_rows]
+    if contents.counts is not None:
+        contents.counts = contents.counts[kept_rows]
+    return list(first_row)
+
+
+def _find_context(path: Path) -> Path | None:
+    """The file of output vectors next to a file of input vectors; None if there is none."""
+    input_path = path.with_name(path.name.removeprefix(CONTEXT))
+    if input_path != path and input_path.exists():
+        raise ValueError(
+            f"{path} has the output vectors of the pair that begins with {input_path}. Read "
+            f"{input_path.name} to get both matrices, or pass context=None to read this one alone."
+        )
+
+    output_path = path.with_name(CONTEXT + path.name)
+    return output_path if output_path.exists() else None
+
+
 def _read_word2vec_pair(
     path: Path, format: str, context: str | os.PathLike | None, verbose: bool
 ) -> FileContents:
+    """Input vectors and, if there are some, output vectors in the order of the same words."""
     if context == "auto":
-        first = path.with_name(path.name.removeprefix(CONTEXT))
-        if first != path and first.exists():
-            raise ValueError(
-                f"{path} has the output vectors of the pair that begins with {first}. Read "
-                f"{first.name} to get both matrices, or pass context=None to read this one alone."
-            )
-        neighbour = path.with_name(CONTEXT + path.name)
-        context = neighbour if neighbour.exists() else None
+        context = _find_context(path)
 
     words, table = read_word2vec(path, format, verbose)
     if context is None:
@@ -184,14 +243,14 @@ def _read_word2vec_pair(
 
     context_words, output = read_word2vec(Path(context), context_format, verbose)
     if context_words != words:
-        row = {word: i for i, word in enumerate(context_words)}
-        if set(words) != set(row) or len(words) != len(context_words):
+        row_of = {word: row for row, word in enumerate(context_words)}
+        if set(words) != set(row_of) or len(words) != len(context_words):
             raise ValueError(
                 f"{path} and {context} must have the same words to be a pair. Got {len(words):,} "
                 f"and {len(context_words):,} words instead, or others. Pass context=None to read "
                 "the first alone."
             )
-        output = output[[row[word] for word in words]]
+        output = output[[row_of[word] for word in words]]
 
     if output.shape != table.shape:
         raise ValueError(
@@ -208,10 +267,11 @@ def _decode(path: Path, raw_words: Sequence) -> list[str]:
         return list(raw_words)
 
     words = [raw.decode("utf-8", "backslashreplace") for raw in raw_words]
-    if wrong := [raw for raw, word in zip(raw_words, words) if raw != word.encode()]:
+    invalid_words = [raw for raw, word in zip(raw_words, words) if raw != word.encode()]
+    if invalid_words:
         warnings.warn(
-            f"{path}: {len(wrong):,} words are not UTF-8 and were read with their bad bytes "
-            f"written out (the first is {wrong[0]!r}).",
+            f"{path}: {len(invalid_words):,} words are not UTF-8 and were read with their bad "
+            f"bytes written out (the first is {invalid_words[0]!r}).",
             stacklevel=3,
         )
     return words
@@ -220,21 +280,27 @@ def _decode(path: Path, raw_words: Sequence) -> list[str]:
 def _read_counts(path: Path, words: Sequence[str]) -> np.ndarray:
     """The counts in a file with a word and its count per line, in the order of `words`."""
     with open_stream(path) as stream:
-        *lines, last = b"".join(iter(stream.read, b"")).split(b"\n")
-    if last:
+        content = b"".join(iter(stream.read, b""))
+    *lines, incomplete = content.split(b"\n")
+    if incomplete:
         raise invalid(path, "must end with a line break. It does not, so it may be cut off")
 
+    raw_words = []
+    counts = []
     separator = b"\t" if lines and b"\t" in lines[0] else b" "
-    pairs = [line.rstrip(b"\r").rpartition(separator)[::2] for line in lines]
-    for number, (word, count) in enumerate(pairs, 1):
+    for number, line in enumerate(lines, 1):
+        word, _, count = line.rstrip(b"\r").rpartition(separator)
         if not word or not count.isdigit() or len(count) > 18:
+            shown = line[:60].decode("utf-8", "replace")
             raise ValueError(
-                f"Line {number:,} of {path} must be a word and its count. Got "
-                f"{lines[number - 1][:60].decode('utf-8', 'replace')!r} instead."
+                f"Line {number:,} of {path} must be a word and its count. Got {shown!r} instead."
             )
+        raw_words.append(word)
+        counts.append(int(count))
 
-    count_of = dict(zip(_decode(path, [word for word, _ in pairs]), (int(n) for _, n in pairs)))
-    if missing := [word for word in words if word not in count_of]:
+    count_of = dict(zip(_decode(path, raw_words), counts))
+    missing = [word for word in words if word not in count_of]
+    if missing:
         raise ValueError(
             f"{path} must have a count for every word of the vectors. {len(missing):,} have none, "
             f"the first is {missing[0]!r}. Use the list that belongs to these vectors."

@@ -8,6 +8,7 @@ import json
 import os
 import statistics
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -17,7 +18,8 @@ from pacsent.words.pieces import Pieces
 
 TOKENIZER_FILE = "tokenizer.json"
 _PLACES = ("", "0_StaticEmbedding")  # sentence-transformers puts a module into a folder of its own
-_MODEL2VEC, _TRANSFORMERS = "embeddings", "embedding.weight"  # the table, as each names it
+_MODEL2VEC = "embeddings"  # name of the table in model2vec's files
+_TRANSFORMERS = "embedding.weight"  # and in sentence-transformers'
 _MAX_LENGTH = 512  # tokens that model2vec reads where its config.json does not say
 
 
@@ -51,38 +53,22 @@ def read_static(path: Path, verbose: bool) -> FileContents:
             "again."
         ) from None
 
-    if bad := [token for token in tokens if pieces.token_ids[token] >= len(table)]:
-        raise ValueError(
-            f"{folder / TENSORS} must have a row for every token. It has {len(table):,} rows and "
-            f"none for {bad[0]!r}. The two files are not of one model: copy both again."
-        )
+    for token in tokens:
+        if pieces.token_ids[token] >= len(table):
+            raise ValueError(
+                f"{folder / TENSORS} must have a row for every token. It has {len(table):,} rows "
+                f"and none for {token!r}. The two files are not of one model: copy both again."
+            )
 
-    normalize, is_unit = pieces, "Normalize" in (static_modules(path) or [])
     if name == _MODEL2VEC:
-        config = {}
-        if (folder / CONFIG).exists():
-            try:
-                config = json.loads((folder / CONFIG).read_bytes())
-                config.get("normalize")
-            except (ValueError, RecursionError, AttributeError):
-                raise ValueError(f"{folder / CONFIG} must have one JSON object.") from None
-
+        config = _read_settings(folder / CONFIG)
         is_unit = bool(config.get("normalize", False))
         max_length = config.get("max_length", _MAX_LENGTH)
-        if max_length is not None and not (type(max_length) is int and max_length > 0):
-            raise ValueError(f"max_length must be an integer above 0 or null. Got {max_length!r}.")
-
-        # model2vec cuts a text after some characters first, then after max_length tokens
-        content = json.loads(pieces.definition)
-        content["truncation"] = content["padding"] = max_characters = None
-        if max_length is not None:
-            rule = {"direction": "Right", "strategy": "LongestFirst", "stride": 0}
-            content["truncation"] = {**rule, "max_length": max_length}
-            max_characters = max(1, max_length * int(statistics.median(map(len, tokens))))
-
-        definition = json.dumps(content, ensure_ascii=False)
-        normalize = Pieces(definition, max_characters=max_characters)
+        normalize = _truncating_pieces(pieces, tokens, max_length)
         tokens = [token for token in tokens if token != pieces.unknown]
+    else:
+        normalize = pieces
+        is_unit = "Normalize" in (static_modules(path) or [])
 
     if not tokens:
         raise ValueError(f"{folder / TOKENIZER_FILE} must have tokens. It has none.")
@@ -91,17 +77,54 @@ def read_static(path: Path, verbose: bool) -> FileContents:
     return FileContents(tokens, table[rows], normalize=normalize, sentences=sentences)
 
 
+def _read_settings(path: Path) -> dict:
+    """The JSON object of model2vec's config.json; empty if there is none."""
+    if not path.exists():
+        return {}
+
+    try:
+        settings = json.loads(path.read_bytes())
+    except (ValueError, RecursionError):
+        settings = None
+    if not isinstance(settings, dict):
+        raise ValueError(f"{path} must have one JSON object.")
+    return settings
+
+
+def _truncating_pieces(pieces: Pieces, tokens: list[str], max_length: Any) -> Pieces:
+    """The tokenizer with model2vec's truncation: some characters first, then max_length tokens."""
+    if max_length is not None and not (type(max_length) is int and max_length > 0):
+        raise ValueError(f"max_length must be an integer above 0 or null. Got {max_length!r}.")
+
+    truncation = None
+    max_characters = None
+    if max_length is not None:
+        truncation = {
+            "direction": "Right",
+            "strategy": "LongestFirst",
+            "stride": 0,
+            "max_length": max_length,
+        }
+        median_length = int(statistics.median(map(len, tokens)))
+        max_characters = max(1, max_length * median_length)
+
+    content = json.loads(pieces.definition)
+    content["truncation"] = truncation
+    content["padding"] = None
+    definition = json.dumps(content, ensure_ascii=False)
+    return Pieces(definition, max_characters=max_characters)
+
+
 def _read_rows(path: Path) -> tuple[str, np.ndarray]:
     """The name of the table, and one row for each token.
 
     model2vec may share rows between tokens, and weigh them apart.
     """
     tensors = read_tensors(path)
-    names = (_TRANSFORMERS, _MODEL2VEC)
-    name = next((name for name in names if name in tensors), None)
-    if name is None or tensors[name].ndim != 2:
+    name = _TRANSFORMERS if _TRANSFORMERS in tensors else _MODEL2VEC
+    if name not in tensors or tensors[name].ndim != 2:
         raise ValueError(
-            f"{path} must have a table named {' or '.join(names[::-1])}. It holds "
+            f"{path} must have a table named {_MODEL2VEC} or {_TRANSFORMERS}. It holds "
             f"{', '.join(tensors) or 'nothing'}."
         )
     table = tensors[name]
@@ -118,7 +141,8 @@ def _read_rows(path: Path) -> tuple[str, np.ndarray]:
 
     table = np.asarray(table, dtype=np.float32)
     if "weights" in tensors:
-        if len(tensors["weights"]) != len(table):
+        weights = np.asarray(tensors["weights"], dtype=np.float32)
+        if len(weights) != len(table):
             raise ValueError(f"{path}: weights must have one number for each token.")
-        table = table * np.asarray(tensors["weights"], dtype=np.float32)[:, None]
+        table = table * weights[:, None]
     return name, table

@@ -28,26 +28,32 @@ class Stream:
     """A file's bytes in order, unpacked on the way, some of them looked at before they are read."""
 
     def __init__(self, source: Source, bar: progress.Bar):
-        self.path, self._source, self._bar = source.name, source, bar
+        self.path = source.name
+        self._source = source
+        self._bar = bar
         self._ahead = b""
 
     def read(self, n: int = BLOCK_BYTES) -> bytes:
         """n bytes, fewer only at the end."""
-        start, self._ahead = self._ahead[:n], self._ahead[n:]
-        if len(start) < n:
-            start += self._source.read(n - len(start))
+        data = self._ahead[:n]
+        self._ahead = self._ahead[n:]
+        if len(data) < n:
+            data += self._source.read(n - len(data))
             self._bar.update(self._source.consumed)
-        return start
+        return data
 
     def peek(self, n: int) -> bytes:
+        """The next n bytes, which stay to be read."""
         data = self.read(n)
         self.unread(data)
         return data
 
     def unread(self, data: bytes) -> None:
+        """Put bytes back, to be read next."""
         self._ahead = data + self._ahead
 
     def exactly(self, n: int, what: str) -> bytes:
+        """n bytes; ValueError if the file ends inside `what`."""
         data = self.read(n)
         if len(data) < n:
             raise invalid(self.path, f"is cut off: it ends inside {what}")
@@ -62,7 +68,8 @@ def open_stream(path: Path, verbose: bool = False) -> Iterator[Stream]:
         shown = verbose and size > _MIN_SHOWN_BYTES
         with progress.bar(f"reading {path.name}", total=size, unit="B", enabled=shown) as bar:
             stream = Stream(source, bar)
-            stream.unread(stream.read(3).removeprefix(b"\xef\xbb\xbf"))
+            beginning = stream.read(3)
+            stream.unread(beginning.removeprefix(b"\xef\xbb\xbf"))
             yield stream
 
 
@@ -70,21 +77,24 @@ class GrowingTable:
     """A float32 table that grows with what is read, so that a wrong header costs no memory."""
 
     def __init__(self, n_dims: int):
-        self.n_dims, self.n_rows = n_dims, 0
+        self.n_dims = n_dims
+        self.n_rows = 0
         self._rows = np.empty((0, n_dims), dtype=np.float32)
 
     def append(self, rows: np.ndarray) -> None:
-        needed = self.n_rows + len(rows)
-        if needed > len(self._rows):
+        """Add rows at the end."""
+        n_needed = self.n_rows + len(rows)
+        if n_needed > len(self._rows):
             # Memory that was never written to takes no room, and the system moves large arrays
             # without a copy.
-            n_rows = max(needed, len(self._rows) * 3 // 2)
-            self._rows.resize((n_rows, self.n_dims), refcheck=False)
+            n_reserved = max(n_needed, len(self._rows) * 3 // 2)
+            self._rows.resize((n_reserved, self.n_dims), refcheck=False)
 
-        self._rows[self.n_rows : needed] = rows
-        self.n_rows = needed
+        self._rows[self.n_rows : n_needed] = rows
+        self.n_rows = n_needed
 
     def finish(self) -> np.ndarray:
+        """The table, (n_rows, n_dims); nothing can be added after it."""
         self._rows.resize((self.n_rows, self.n_dims), refcheck=False)
         return self._rows
 

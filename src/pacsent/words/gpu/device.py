@@ -71,29 +71,37 @@ def require(device: str = "cuda") -> "torch.device":
             "use device='cpu'."
         )
 
+    n_gpus = _count_gpus()
+    if n_gpus == 0:
+        raise ValueError(f"device='cuda' needs an NVIDIA GPU. Got none instead. {ON_CPU}")
+    if number and int(number) >= n_gpus:
+        raise ValueError(
+            f"device must name one of the {n_gpus} GPUs here, 'cuda:0' to 'cuda:{n_gpus - 1}'. "
+            f"Got {name!r} instead."
+        )
+
+    index = int(number) if number else torch.cuda.current_device()
+    return torch.device("cuda", index)
+
+
+def _count_gpus() -> int:
+    """The number of GPUs that PyTorch sees; ValueError if it cannot use any."""
     try:
         torch.cuda.init()
-        count = torch.cuda.device_count()
+        return torch.cuda.device_count()
     except (RuntimeError, AssertionError) as error:
-        text = str(error).split("\n")[0]
-        if "driver" in text.lower() and ("old" in text.lower() or "insufficient" in text.lower()):
+        message = str(error).split("\n")[0]
+        lowered = message.lower()
+        is_old = "old" in lowered or "insufficient" in lowered
+        if "driver" in lowered and is_old:
             raise ValueError(
                 f"device='cuda' needs an NVIDIA driver made for CUDA {torch.version.cuda} or "
-                f"newer. Got an older driver instead ({text}). Update the driver, or install a "
+                f"newer. Got an older driver instead ({message}). Update the driver, or install a "
                 "torch built for an older CUDA."
             ) from error
         raise ValueError(
-            f"device='cuda' needs an NVIDIA GPU. Got none instead ({text}). {ON_CPU}"
+            f"device='cuda' needs an NVIDIA GPU. Got none instead ({message}). {ON_CPU}"
         ) from error
-
-    if count == 0:
-        raise ValueError(f"device='cuda' needs an NVIDIA GPU. Got none instead. {ON_CPU}")
-    if number and int(number) >= count:
-        raise ValueError(
-            f"device must name one of the {count} GPUs here, 'cuda:0' to 'cuda:{count - 1}'. "
-            f"Got {name!r} instead."
-        )
-    return torch.device("cuda", int(number) if number else torch.cuda.current_device())
 
 
 def free_memory(device: "torch.device") -> int:
@@ -125,7 +133,8 @@ class Kernel:
             image = compile_source(source, name, constants, f"sm_{major}{minor}")
 
             self.device = device
-            self._module, self._function = ctypes.c_void_p(), ctypes.c_void_p()
+            self._module = ctypes.c_void_p()
+            self._function = ctypes.c_void_p()
             _call("cuModuleLoadData", ctypes.byref(self._module), image)
             function = ctypes.byref(self._function)
             _call("cuModuleGetFunction", function, self._module, name.encode())
@@ -135,7 +144,7 @@ class Kernel:
         _call("cuFuncSetAttribute", self._function, 8, n_bytes)
 
     def blocks_per_processor(self, n_threads: int, shared_bytes: int) -> int:
-        """How many blocks of this function fit on one multiprocessor."""
+        """The number of blocks of this function that fit on one multiprocessor."""
         count = ctypes.c_int()
         _call(
             "cuOccupancyMaxActiveBlocksPerMultiprocessor",
@@ -150,19 +159,35 @@ class Kernel:
         self, grid: int | tuple[int, ...], n_threads: int, arguments: list, shared_bytes: int = 0
     ) -> None:
         """Start it on torch's current stream. Arguments are tensors or ctypes values."""
-        values = [
-            ctypes.c_void_p(argument.data_ptr()) if isinstance(argument, torch.Tensor) else argument
-            for argument in arguments
-        ]
-        pointers = (ctypes.c_void_p * len(values))(
-            *[ctypes.cast(ctypes.pointer(value), ctypes.c_void_p) for value in values]
-        )
+        # The driver takes an array of pointers to the values, which must stay alive until then.
+        values = [_as_c_value(argument) for argument in arguments]
+        addresses = [ctypes.cast(ctypes.pointer(value), ctypes.c_void_p) for value in values]
+        pointers = (ctypes.c_void_p * len(values))(*addresses)
 
-        x, y = grid if isinstance(grid, tuple) else (grid, 1)
+        grid_x, grid_y = grid if isinstance(grid, tuple) else (grid, 1)
         with torch.cuda.device(self.device):
-            stream = ctypes.c_void_p(torch.cuda.current_stream(self.device).cuda_stream)
-            block = n_threads, 1, 1, shared_bytes
-            _call("cuLaunchKernel", self._function, x, y, 1, *block, stream, pointers, None)
+            stream = torch.cuda.current_stream(self.device).cuda_stream
+            _call(
+                "cuLaunchKernel",
+                self._function,
+                grid_x,
+                grid_y,
+                1,
+                n_threads,
+                1,
+                1,
+                shared_bytes,
+                ctypes.c_void_p(stream),
+                pointers,
+                None,
+            )
+
+
+def _as_c_value(argument: Any) -> Any:
+    """A tensor as the pointer to its data; anything else as it is."""
+    if isinstance(argument, torch.Tensor):
+        return ctypes.c_void_p(argument.data_ptr())
+    return argument
 
 
 @functools.cache
@@ -179,12 +204,15 @@ def compile_source(source: str, name: str, constants: dict, architecture: str) -
     options += [f"-D{key}={value}".encode() for key, value in constants.items()]
 
     program = ctypes.c_void_p()
-    names = source.encode(), f"{name}.cu".encode()
-    _check_nvrtc(nvrtc.nvrtcCreateProgram(ctypes.byref(program), *names, 0, None, None))
+    file_name = f"{name}.cu".encode()
+    status = nvrtc.nvrtcCreateProgram(
+        ctypes.byref(program), source.encode(), file_name, 0, None, None
+    )
+    _check_nvrtc(status)
 
     size = ctypes.c_size_t()
+    flags = (ctypes.c_char_p * len(options))(*options)
     try:
-        flags = (ctypes.c_char_p * len(options))(*options)
         if nvrtc.nvrtcCompileProgram(program, len(options), flags):
             nvrtc.nvrtcGetProgramLogSize(program, ctypes.byref(size))
             log = ctypes.create_string_buffer(size.value)
@@ -203,27 +231,23 @@ def compile_source(source: str, name: str, constants: dict, architecture: str) -
 
 
 @functools.cache
-def _driver():
+def _driver() -> ctypes.CDLL:
     name = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
     return ctypes.CDLL(name)
 
 
 @functools.cache
-def _nvrtc():
+def _nvrtc() -> ctypes.CDLL:
     """NVRTC as torch brings it: already loaded, on the library path, or among its packages."""
     major = (torch.version.cuda or "13").split(".")[0]
     if sys.platform == "win32":
-        names, pattern = [f"nvrtc64_{major}0_0.dll"], "nvrtc64_*.dll"
+        names = [f"nvrtc64_{major}0_0.dll"]
+        pattern = "nvrtc64_*.dll"
     else:
-        names, pattern = [f"libnvrtc.so.{major}", "libnvrtc.so"], "libnvrtc.so*"
+        names = [f"libnvrtc.so.{major}", "libnvrtc.so"]
+        pattern = "libnvrtc.so*"
 
-    site = Path(torch.__file__).parents[1]
-    folders = [Path(torch.__file__).parent / "lib", *sorted((site / "nvidia").glob("*/lib"))]
-    folders += [
-        Path(part) for part in os.environ.get("PACSENT_NVRTC", "").split(os.pathsep) if part
-    ]
-
-    for folder in folders:
+    for folder in _nvrtc_folders():
         names += [str(path) for path in sorted(folder.glob(pattern))]
 
     for name in names:
@@ -238,21 +262,36 @@ def _nvrtc():
     )
 
 
-def _call(name: str, *arguments):
-    """Call a function of the driver; RuntimeError where it fails."""
-    status = getattr(_driver(), name)(*arguments)
+def _nvrtc_folders() -> list[Path]:
+    """Folders of libraries: torch's own, those of NVIDIA's packages, those that the user names."""
+    package = Path(torch.__file__).parent
+    nvidia_packages = package.parent / "nvidia"
+    named_folders = os.environ.get("PACSENT_NVRTC", "").split(os.pathsep)
+
+    folders = [package / "lib"]
+    folders += sorted(nvidia_packages.glob("*/lib"))
+    folders += [Path(folder) for folder in named_folders if folder]
+    return folders
+
+
+def _call(name: str, *arguments: Any) -> None:
+    """Call a function of the driver; RuntimeError if it fails."""
+    function = getattr(_driver(), name)
+    status = function(*arguments)
     if status:
         text = ctypes.c_char_p()
         _driver().cuGetErrorString(status, ctypes.byref(text))
-        raise RuntimeError(f"CUDA error {status}: {(text.value or b'unknown').decode()}")
+        description = (text.value or b"unknown").decode()
+        raise RuntimeError(f"CUDA error {status}: {description}")
 
 
-def _check_nvrtc(status: int):
+def _check_nvrtc(status: int) -> None:
     if status:
         raise RuntimeError(f"NVRTC error {status}")
 
 
 def mix(z: Any) -> Any:
     """The hash behind every draw, on uint64 numbers or arrays."""
+    numbers = np.asarray(z, dtype=np.uint64)
     with np.errstate(over="ignore"):
-        return splitmix64(np.asarray(z, dtype=np.uint64) + GOLDEN)
+        return splitmix64(numbers + GOLDEN)
