@@ -172,11 +172,13 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
 
     @property
     def thresholds_(self) -> np.ndarray | None:
+        """Probability from which on each label is given, (n_labels,); None for single-label."""
         thresholds = self._fitted_state().label_thresholds
         return None if thresholds is None else thresholds.values
 
     @property
     def min_labels_(self) -> int | None:
+        """The fewest labels of a prediction, 0 or 1; None for single-label."""
         thresholds = self._fitted_state().label_thresholds
         return None if thresholds is None else thresholds.min_labels
 
@@ -208,6 +210,11 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         groups : array, one for each text, optional
             The book, the author, the day a text is from, where new texts will be of other groups:
             texts of a group are left out together in cross-validation.
+
+        Returns
+        -------
+        TextClassifier
+            This object, fitted.
         """
         self.fitted_ = fit_classifier(
             as_texts(X), y, sample_weight, groups, **self.get_params(deep=False)
@@ -217,29 +224,76 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
     # ---- predicting ----------------------------------------------------------------------------
 
     def dense_features(self, texts: Sequence[str]) -> np.ndarray:
-        """Vectors of the texts by the sentence encoder, (n, n_dims)."""
+        """Encode texts by the sentence encoder.
+
+        Parameters
+        ----------
+        texts : sequence of str
+
+        Returns
+        -------
+        array of shape (n, n_dims)
+        """
         return self._fitted_state().model.encode(texts)
 
     def decision_values(self, X: Iterable[str]) -> np.ndarray:
-        """Values of the linear model; one column for two classes or numbers, (n, n_columns)."""
+        """Values of the linear model.
+
+        Parameters
+        ----------
+        X : iterable of str
+
+        Returns
+        -------
+        array of shape (n, n_columns)
+            One column for two classes.
+        """
         return self._fitted_state().model.decision_values(X, self.n_jobs)
 
     def stream(self, X: Iterable[str]) -> Iterator[np.ndarray]:
-        """`decision_values` in batches, in constant memory; X may be a generator."""
+        """`decision_values` in batches, in constant memory.
+
+        Parameters
+        ----------
+        X : iterable of str
+            It may be a generator.
+
+        Yields
+        ------
+        array of shape (n_batch, n_columns)
+        """
         return self._fitted_state().model.stream(X, self.n_jobs)
 
     def decision_function(self, X: Iterable[str]) -> np.ndarray:
-        """Log-odds of the second of two classes, (n,); one value for each of many, (n, k)."""
+        """Decision values in the shape of scikit-learn's classifiers.
+
+        Parameters
+        ----------
+        X : iterable of str
+
+        Returns
+        -------
+        array of shape (n,) or (n, n_classes)
+            Log-odds of the second of two classes; one value for each of more.
+        """
         values = self.decision_values(X)
         return values[:, 0] if values.shape[1] == 1 else values
 
     def predict(self, X: Iterable[str]) -> np.ndarray | list[tuple]:
-        """The likeliest class of each text; with several labels per text, a tuple of them for each.
-
-        After an indicator matrix, an indicator matrix.
+        """Predict the likeliest class of each text, or its labels.
 
         A label is given where its probability reaches `thresholds_`. Where every training text had
         a label, a text that reaches none gets the one that comes nearest.
+
+        Parameters
+        ----------
+        X : iterable of str
+
+        Returns
+        -------
+        array of shape (n,), list of tuples, or array of shape (n, n_labels)
+            With several labels per text a tuple of them for each; after an indicator matrix, an
+            indicator matrix.
         """
         fitted = self._fitted_state()
         if fitted.is_multilabel:
@@ -252,14 +306,34 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         return self.classes_[indices]
 
     def assign_labels(self, proba: np.ndarray) -> np.ndarray:
-        """Which labels are given at these probabilities, (n, n_labels) of bool."""
+        """Assign the labels whose probabilities reach `thresholds_`.
+
+        Parameters
+        ----------
+        proba : array of shape (n, n_labels)
+            Of `predict_proba`.
+
+        Returns
+        -------
+        array of bool of shape (n, n_labels)
+        """
         thresholds = self._fitted_state().label_thresholds
         if thresholds is None:
             raise ValueError("assign_labels needs several labels per text. Got one class per text.")
         return thresholds.apply(proba)
 
     def predict_with_scores(self, X: Iterable[str]) -> tuple[np.ndarray, np.ndarray]:
-        """(labels, logarithms of `predict_proba`) in one pass; multi-label an indicator matrix."""
+        """Predict classes and log-probabilities in one pass.
+
+        Parameters
+        ----------
+        X : iterable of str
+
+        Returns
+        -------
+        labels : array of shape (n,), or (n, n_labels) of bool with several labels per text
+        log_proba : array of shape (n, n_classes)
+        """
         log_proba = self.predict_log_proba(X)
         fitted = self._fitted_state()
         if fitted.is_multilabel:
@@ -267,57 +341,119 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         return fitted.classes[log_proba.argmax(axis=1)], log_proba
 
     def has_no_features(self, log_proba: np.ndarray) -> np.ndarray:
-        """Which texts have no known n-gram and only OOV words, by their log-probabilities, (n,).
+        """Find texts with no known n-gram and only OOV words, by their log-probabilities.
 
         Their decision values are the intercepts alone.
+
+        Parameters
+        ----------
+        log_proba : array of shape (n, n_classes)
+            Of `predict_log_proba`.
+
+        Returns
+        -------
+        array of bool of shape (n,)
         """
         return self._fitted_state().has_no_features(log_proba)
 
     @property
     def lists_words(self) -> bool:
-        """Whether it can say which words it knows: those of n-grams, and of the encoder if any."""
+        """True if it can list the words that it knows: those of n-grams and of an encoder."""
         return self._fitted_state().model.lists_words
 
     def coverage(self, X: Iterable[str]) -> np.ndarray:
-        """The fraction of each text's words that the classifier knows, (n,).
+        """The fraction of each text's words that the classifier knows.
 
         Known are the words of training texts, and the most frequent 20,000 words of the encoder:
-        its rarer ones include words of other languages. 1 for a text without words.
+        its rarer ones include words of other languages.
+
+        Parameters
+        ----------
+        X : iterable of str
+
+        Returns
+        -------
+        array of shape (n,)
+            1 for a text without words.
         """
         return self._fitted_state().model.coverage(as_texts(X))
 
     def are_covered(self, X: Iterable[str]) -> np.ndarray:
-        """Whether the classifier knows enough words of each text to answer it, (n,) of bool.
+        """Find the texts of which the classifier knows enough words to answer them.
 
         At least `min_coverage_` of them if there is an encoder that lists its words: 0.4, or less
         if it knows few words of the training texts. Without an encoder, one word or one n-gram of
         characters. All texts are covered if the encoder does not list its words, or if the n-grams
         have no single words.
+
+        Parameters
+        ----------
+        X : iterable of str
+
+        Returns
+        -------
+        array of bool of shape (n,)
         """
         return self._fitted_state().are_covered(as_texts(X))
 
     def predict_log_proba(self, X: Iterable[str]) -> np.ndarray:
-        """Logarithms of `predict_proba`."""
+        """Logarithms of `predict_proba`.
+
+        Parameters
+        ----------
+        X : iterable of str
+
+        Returns
+        -------
+        array of shape (n, n_classes)
+        """
         return self._fitted_state().predict_log_proba(X, self.n_jobs)
 
     def predict_log_proba_each(self, groups: Sequence[list[str]]) -> np.ndarray:
         """`predict_log_proba` of each group of texts, one after the other, in fewer passes.
 
         A call with few texts takes as long as one with many; the numbers are the same, bit for bit.
+
+        Parameters
+        ----------
+        groups : sequence of lists of str
+
+        Returns
+        -------
+        array of shape (n, n_classes)
+            Of the texts of all groups.
         """
         return self._fitted_state().predict_log_proba_each(groups)
 
     def predict_proba(self, X: Iterable[str]) -> np.ndarray:
-        """Calibrated probabilities of all classes, (n_texts, n_classes).
+        """Calibrated probabilities of all classes.
 
         With several labels per text each column is about its own label, and rows do not sum to one.
+
+        Parameters
+        ----------
+        X : iterable of str
+
+        Returns
+        -------
+        array of shape (n, n_classes)
         """
         return np.exp(self.predict_log_proba(X))
 
     def score(self, X: Iterable[str], y: Sequence, sample_weight: Any = None) -> float:
-        """Accuracy; with several labels per text, the share whose labels are exactly right.
+        """Accuracy; with several labels per text, the fraction whose labels are exactly right.
 
         A label that is none of the classes counts as an error.
+
+        Parameters
+        ----------
+        X : iterable of str
+        y : labels, as for `fit`
+        sample_weight : array of shape (n,), optional
+
+        Returns
+        -------
+        float
         """
         fitted = self._fitted_state()
         X = as_texts(X)
@@ -337,15 +473,36 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
     # ---- explanations --------------------------------------------------------------------------
 
     def explain(self, text: str, label: Any = None) -> Explanation:
-        """The decision taken apart by words and n-grams; for the likeliest class by default."""
+        """Explain a decision by the words and n-grams of the text.
+
+        Parameters
+        ----------
+        text : str
+        label : str or int, optional
+            The class whose decision value is explained; the likeliest by default.
+
+        Returns
+        -------
+        Explanation
+        """
         checked_text = as_texts([text], "text")[0]
         return explain(self._fitted_state(), checked_text, label)
 
     def top_features(self, label: Any, n: int = 20) -> list[tuple[str, float]]:
-        """The n-grams that speak most for a class (at most 200 are kept; of over 100 classes, 20).
+        """The n-grams that support a class most.
 
         With each, what one occurrence adds to the decision in a text of average length, through
         the n-gram itself, the vector of the word and its characters.
+
+        Parameters
+        ----------
+        label : str or int
+        n : int, default=20
+            At most 200 are kept; of over 100 classes, 20.
+
+        Returns
+        -------
+        list of (str, float)
         """
         fitted = self._fitted_state()
         check_count("n", n)
@@ -361,7 +518,17 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         return [(names[row], float(weights[row])) for row in shown]
 
     def top_features_html(self, n: int = 20) -> str:
-        """A page with the `top_features` of every class."""
+        """A page with the `top_features` of every class.
+
+        Parameters
+        ----------
+        n : int, default=20
+
+        Returns
+        -------
+        str
+            HTML.
+        """
         features = {}
         for label in self.classes_.tolist():
             features[str(label)] = self.top_features(label, n)
@@ -373,9 +540,18 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         )
 
     def report(self, X: Iterable[str], y: Sequence) -> Diagnostics:
-        """Evaluate on labelled texts that it was not fitted on: see `Diagnostics`.
+        """Evaluate on labelled texts that it was not fitted on.
 
         A label that is none of the classes counts as an error.
+
+        Parameters
+        ----------
+        X : iterable of str
+        y : array of str or int, one for each text
+
+        Returns
+        -------
+        Diagnostics
         """
         check_is_fitted(self)
         return report(self, X, y)
@@ -383,7 +559,12 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
     # ---- files ---------------------------------------------------------------------------------
 
     def state(self) -> State:
-        """What `pacsent.save` writes: parameters, what `fit` learned, the encoder."""
+        """The content of a saved model: parameters, the fitted arrays, and the encoder.
+
+        Returns
+        -------
+        State
+        """
         fitted = self._fitted_state()
         parameters = self.get_params(deep=False)
         del parameters["encoder"]
@@ -398,7 +579,16 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
 
     @classmethod
     def from_state(cls, state: State) -> "TextClassifier":
-        """The inverse of `state`."""
+        """The inverse of `state`.
+
+        Parameters
+        ----------
+        state : State
+
+        Returns
+        -------
+        TextClassifier
+        """
         encoder = state.parts.get("encoder")
         parameters = dict(state.config["parameters"])
         # Older files may name the evidence of a Gaussian process, whose place "loss" took.

@@ -203,14 +203,25 @@ class Explanation:
 
 
 class _Contributions(NamedTuple):
-    """What each word of a text adds through one part of the decision value."""
+    """Contributions of the words of a text through one part of the decision value."""
 
     words: np.ndarray  # (n_words,)
     total: float  # with what belongs to no single word
 
 
 def explain(fitted: FittedTextClassifier, text: str, label: Any = None) -> Explanation:
-    """Take the decision for one class apart; the likeliest class where none is named."""
+    """Explain the decision for one class; the likeliest class where none is named.
+
+    Parameters
+    ----------
+    fitted : FittedTextClassifier
+    text : str
+    label : str or int, optional
+
+    Returns
+    -------
+    Explanation
+    """
     model = fitted.model
     log_proba = fitted.predict_log_proba([text])[0]  # (n_classes,)
     if label is None:
@@ -263,7 +274,7 @@ def explain(fitted: FittedTextClassifier, text: str, label: Any = None) -> Expla
 def _character_contributions(
     model: TextModel, text: str, word_spans: list[tuple[int, int]], column: int
 ) -> np.ndarray:
-    """What each word adds through the n-grams of its characters, (n_words,)."""
+    """Contribution of each word through the n-grams of its characters, (n_words,)."""
     of_words = np.zeros(len(word_spans))
     if not len(model.characters) or not word_spans:
         return of_words
@@ -283,7 +294,7 @@ def _character_contributions(
 def _vector_contributions(
     model: TextModel, text: str, word_spans: list[tuple[int, int]], column: int
 ) -> _Contributions:
-    """What the sentence vector adds, and the part of it that each word adds."""
+    """Contribution of the sentence vector, and the part of it that each word adds."""
     of_words = np.zeros(len(word_spans))
     if model.encoder is None:
         return _Contributions(of_words, 0.0)
@@ -328,7 +339,7 @@ def _skip_marks(text: str, position: int) -> int:
 
 
 def _gram_values(ngrams: NGrams, occurrences: Occurrences, coef: np.ndarray) -> np.ndarray:
-    """What each occurrence of an n-gram adds, (n_occurrences,)."""
+    """Contribution of each occurrence of an n-gram, (n_occurrences,)."""
     is_known = occurrences.columns >= 0
     known_columns = occurrences.columns[is_known]
     columns, column_of, counts = np.unique(known_columns, return_inverse=True, return_counts=True)
@@ -391,7 +402,7 @@ class _Chunk(NamedTuple):
 def _row_values(
     part: _Part, text: str, word_spans: list[tuple[int, int]], coef: np.ndarray
 ) -> np.ndarray:
-    """What the rows of each word add to the product with `coef`, (n_words,).
+    """Contribution of the rows of each word to the product with `coef`, (n_words,).
 
     A chunk's contribution goes to its words: to each its own if the encoder splits them alike, else
     evenly.

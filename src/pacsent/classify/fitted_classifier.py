@@ -1,4 +1,4 @@
-"""FittedTextClassifier: all that `fit` learns, frozen. It predicts, and is saved field by field."""
+"""`FittedTextClassifier`, the frozen state of a fitted classifier, which predicts and is saved."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -125,7 +125,7 @@ class TextModel:
 
     @property
     def encodes_each_text_alone(self) -> bool:
-        """Whether a sentence vector is known not to depend on texts encoded with it, in any bit."""
+        """True if sentence vectors do not depend on texts encoded with them, in any bit."""
         parts = () if self.encoder is None else self.encoder.parts
         return all(isinstance(part, ClosedForm) for part in parts)
 
@@ -162,7 +162,7 @@ class TextModel:
 
     @property
     def lists_words(self) -> bool:
-        """Whether it can say which words it knows: those of n-grams, and of the encoder if any."""
+        """True if it can list the words that it knows: those of n-grams and of an encoder."""
         has_single_words = self.ngrams.sizes[0] == 1
         return has_single_words and list_encoder_words(self.encoder) is not None
 
@@ -196,7 +196,7 @@ class FittedTextClassifier:
 
     @property
     def is_multilabel(self) -> bool:
-        """Whether texts have several labels each."""
+        """True if texts have several labels each."""
         return self.label_thresholds is not None
 
     def predict_log_proba(self, texts: Iterable[str], n_jobs: int | None = None) -> np.ndarray:
@@ -214,7 +214,7 @@ class FittedTextClassifier:
         return log_probabilities(values, self.inverse_temperatures)
 
     def has_no_features(self, log_proba: np.ndarray) -> np.ndarray:
-        """Whether each text has no known n-gram and only OOV words, (n,) of bool.
+        """True where a text has no known n-gram and only OOV words, (n,) of bool.
 
         It is read off the log-probabilities, (n, n_classes).
         """
@@ -232,7 +232,7 @@ class FittedTextClassifier:
         return log_probabilities(intercept[None, :], self.inverse_temperatures)
 
     def are_covered(self, texts: list[str]) -> np.ndarray:
-        """Whether enough words of each text are known to answer it, (n_texts,) of bool."""
+        """True where enough words of a text are known to answer it, (n_texts,) of bool."""
         model = self.model
         if not model.lists_words:
             return np.ones(len(texts), bool)

@@ -182,7 +182,7 @@ class OutOfFold(NamedTuple):
 
 @dataclass(frozen=True)
 class Candidates:
-    """What is tried: every C with every scale of the vectors, under every weighting."""
+    """Settings to compare: every C with every scale of the vectors, under every weighting."""
 
     Cs: tuple[float, ...]
     dense_scales: tuple[float, ...]
@@ -452,7 +452,7 @@ def _split_groups(labels: np.ndarray, rng: np.random.Generator, groups: np.ndarr
 
 
 def _are_learnable(labels: np.ndarray, fold_of_row: np.ndarray) -> np.ndarray:
-    """Whether another fold has the class of each row, which could not be learnt else, (n,)."""
+    """True where another fold has the class of a row, which could not be learnt else, (n,)."""
     is_learnable = np.zeros(labels.size, bool)
     for f in range(N_FOLDS):
         is_held_out = fold_of_row == f
@@ -841,7 +841,7 @@ def _in_threads(work: Callable, tasks: list, n_threads: int) -> list:
 
 
 class _PartialSum(NamedTuple):
-    """What the solutions of one task add to the weighted sum of candidates."""
+    """The part of the weighted sum of candidates that the solutions of one task make."""
 
     columns: slice
     sparse: np.ndarray  # (n_features, n_own_columns)
@@ -923,7 +923,7 @@ def _solve_mixture_task(task: tuple[str, list[tuple]], rows: Labelled) -> _Parti
 
 
 def growth(X: sparse.csr_matrix, folds: np.ndarray) -> np.ndarray:
-    """What the features of a row must be multiplied by, were it a new text, (n,).
+    """Factors of the features of each row, were it a new text, (n,).
 
     The n-grams of a new text that no training text holds are unknown and do not count in its
     length. A row that is left out holds such n-grams too: those of its own fold alone.
@@ -1011,7 +1011,7 @@ def predict_classes(decisions: np.ndarray) -> np.ndarray:
 
 
 def are_right(decisions: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Whether each row gets its class, or all of its labels and no other, (n,) of bool."""
+    """True where a row gets its class, or all of its labels and no other, (n,) of bool."""
     if labels.ndim == 2:
         has_label = decisions > 0  # (n, n_labels)
         return (has_label == labels).all(axis=1)

@@ -171,7 +171,7 @@ class LabelCheckCertificate(CountCertificate):
 
 
 def _are_possible_counts(counts: Any) -> bool:
-    """Whether these can be rows, sampled ones, wrong ones among these, and unanswered ones."""
+    """True if these can be rows, sampled ones, wrong ones among these, and unanswered ones."""
     if not are_counts(counts, 4):
         return False
     n_rows, n_sampled, n_wrong, n_unanswered = counts
@@ -291,7 +291,7 @@ class LabelChecker:
         return max_unread_errors(n_errors, n_sampled, self.n_rows, self._delta_each)
 
     def is_reachable(self, answers: Answers) -> bool:
-        """Whether few enough rows were skipped, as these stay wrong."""
+        """True if few enough rows were skipped, as these stay wrong."""
         return _count_skipped(answers) <= self.n_wrong_allowed
 
     def sampled_rows(self, answers: Answers) -> list[int]:
@@ -406,7 +406,7 @@ class LabelChecker:
         )
 
     def _count_accepted(self, rows: Iterable[int], n_accepted: int) -> int:
-        """How many of the rows are before a place in the order."""
+        """The number of the rows that are before a place in the order."""
         places = self._place[list(rows)]
         return int((places < n_accepted).sum())
 
@@ -438,7 +438,7 @@ def _check_scores(scores: Any) -> np.ndarray:
 
 
 def _is_bad(is_wrong: bool | None) -> bool:
-    """Whether a sampled row counts as wrong: it is, or it was skipped, or it is still unread."""
+    """True if a sampled row counts as wrong: it is, or it was skipped, or it is still unread."""
     return is_wrong is None or bool(is_wrong)
 
 

@@ -95,7 +95,7 @@ def predict_left_out(
 
 
 def _are_learnt(y: np.ndarray, fold_of_text: np.ndarray) -> np.ndarray:
-    """Whether two texts of each class are outside each fold, (n_folds, n_classes) of bool."""
+    """True where two texts of a class are outside a fold, (n_folds, n_classes) of bool."""
     n_folds = int(fold_of_text.max()) + 1
     n_classes = int(y.max()) + 1
     n_in_fold = np.zeros((n_folds, n_classes), np.int64)

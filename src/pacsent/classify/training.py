@@ -1,4 +1,4 @@
-"""Labelled texts to a `FittedTextClassifier`: what `TextClassifier.fit` computes.
+"""Labelled texts to a `FittedTextClassifier`: the computation of `TextClassifier.fit`.
 
 Labels are parsed, features are made of the texts, candidates are compared by `fitting`, and
 everything that prediction and explanation need becomes one frozen state.
@@ -76,7 +76,7 @@ class TrainingTexts:
 
     @property
     def has_many_classes(self) -> bool:
-        """Whether there are more classes than `MAX_FEW_CLASSES`: each has few of the texts."""
+        """True if there are more classes than `MAX_FEW_CLASSES`: each has few of the texts."""
         return not self.labels.is_multilabel and self.labels.classes.size > MAX_FEW_CLASSES
 
 
@@ -354,7 +354,7 @@ def make_candidates(
     dense_scales: str | Sequence[float],
     weighting: str,
 ) -> fitting.Candidates:
-    """What is tried, by the parameters of a `TextClassifier`."""
+    """The candidates by the parameters of a `TextClassifier`."""
     chosen_scales = choose_dense_scales(dense_scales, selection)
     return fitting.Candidates(
         Cs=as_scales(Cs, "Cs"),

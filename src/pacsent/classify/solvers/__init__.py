@@ -1,1 +1,1 @@
-"""What fits the classifier: solvers and calibration on arrays; no estimator, no file."""
+"""Solvers and calibration of the classifier, on arrays; no estimator, no file."""

@@ -268,7 +268,7 @@ def _squared_lengths(
 
 
 def log_ratios(X: sparse.csr_matrix, positive: np.ndarray, smoothing: float = 1.0) -> np.ndarray:
-    """How much likelier each feature is in positive texts: naive Bayes' log-ratios, (n_features,).
+    """Naive Bayes' log-ratio of each feature in positive and in other texts, (n_features,).
 
     ln(a_j / A) - ln(b_j / B), where a_j and b_j are `smoothing` plus the numbers of positive and of
     other texts that have feature j, and A and B are their sums.
