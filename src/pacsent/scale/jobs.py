@@ -1,4 +1,4 @@
-"""What is computed from the texts of a shard: `Embed` and `Predict`.
+"""The work on the texts of a shard: `Embed` and `Predict`.
 
 A job is a few settings that are sent to other processes and machines. `load` opens the model there,
 memory-mapped, and returns a function of texts and a mask of bad rows (empty texts) to a `Batch`.
@@ -6,6 +6,7 @@ memory-mapped, and returns a function of texts and a mask of bad rows (empty tex
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -20,7 +21,7 @@ from pacsent.words.text_encoding import encode_bytes
 from pacsent.words.word_table import concat_utf8
 
 if TYPE_CHECKING:
-    from pacsent.predict.abstaining import Answered
+    from pacsent.predict.abstaining import Answered, AnswerRule
 
 _ONE_WORD = Encoded(np.zeros(1, np.int32), np.array([0, 1]), np.zeros(1, np.int64))
 
@@ -45,21 +46,28 @@ class Batch(NamedTuple):
 
 
 class _Job:
-    """What both jobs have: a model, an encoder and the settings that the manifest records."""
+    """A model, an encoder and the settings that the manifest records: the base of both jobs."""
 
     model: str
     encoder: str | None
     command: str
 
     def settings(self) -> dict:
-        """Return what the results depend on; an encoder with other vectors is rejected anyway."""
-        fields = {name: value for name, value in vars(self).items() if name != "encoder"}
+        """Return what the results depend on.
+
+        Without the encoder, as one with other vectors is rejected anyway.
+        """
+        fields = dict(vars(self))
+        fields.pop("encoder", None)
         fields["model"] = storage.public_url(self.model)
-        about = {"encoder": fields["model"]}
+
+        description = {"encoder": fields["model"]}
         if storage.is_model_name(self.model):
             # The description of a model contains the checksums of its parts.
-            about = storage.read_config(storage.place(self.model))
-        return {**fields, "model_digest": checksum_of_json(about), "command": self.command}
+            description = storage.read_config(storage.place(self.model))
+        fields["model_digest"] = checksum_of_json(description)
+        fields["command"] = self.command
+        return fields
 
     def caveats(self, opened: Any) -> list[str]:
         """Return reasons why guarantees are missing; `opened` is what `open` returned."""
@@ -70,10 +78,16 @@ class _Job:
 class Embed(_Job):
     """From texts to vectors.
 
-    `model` is the folder of a fitted method or of word vectors, "english", or an external encoder:
-    its URL or a folder of sentence-transformers. `method`, for word vectors, is one that learns
-    nothing from text; by default the sentence encoder that they come with, or SIF-sum. `encoder` is
-    the external encoder that a model was made with.
+    Parameters
+    ----------
+    model : str
+        The folder of a fitted method or of word vectors, "english", or an external encoder: its URL
+        or a folder of sentence-transformers.
+    method : str, optional
+        For word vectors, one that learns nothing from text; None is the sentence encoder that they
+        come with, or SIF-sum.
+    encoder : str, optional
+        The external encoder that a model was made with.
     """
 
     model: str
@@ -102,14 +116,7 @@ class Embed(_Job):
         """
         encoder = encoder or self.open()
         if encoder.word_vectors is None:
-
-            def embed_externally(texts, is_bad=None) -> Batch:
-                strings = texts if isinstance(texts, list) else texts.to_pylist()
-                means, variances = encoder.posterior(strings)
-                n_empty = int((~means.any(axis=1)).sum())
-                return Batch({"mean": means, "variance": variances}, n_empty=n_empty)
-
-            return embed_externally
+            return partial(_embed_externally, encoder)
 
         vocabulary = encoder.word_vectors.vocabulary
         encoder.posterior(_ONE_WORD)  # compiled and checked
@@ -119,16 +126,26 @@ class Embed(_Job):
         if "n_negatives" not in encoder.get_params() and encoder.on_empty != "error":
             posterior = encoder.prepared()
 
-        def embed(texts, is_bad=None) -> Batch:  # an empty text has mean 0 and variance nan
+        def embed(texts: Any, is_bad: Any = None) -> Batch:
             encoded = encode_bytes(vocabulary, *text_bytes(texts))
             means, variances = posterior(encoded)
             if not np.isfinite(means.sum()):
                 encoder.posterior(encoded)  # warns that the method diverged
-            columns = {"mean": means.astype(np.float32, copy=False), "variance": variances}
-            n_empty = int(np.isnan(variances).sum())
-            return Batch(columns, encoded.ids.size, int(encoded.n_unknown.sum()), n_empty)
+            return Batch(
+                {"mean": means.astype(np.float32, copy=False), "variance": variances},
+                n_known=encoded.ids.size,
+                n_unknown=int(encoded.n_unknown.sum()),
+                n_empty=int(np.isnan(variances).sum()),  # empty texts have mean 0, variance nan
+            )
 
         return embed
+
+
+def _embed_externally(encoder: Any, texts: Any, is_bad: Any = None) -> Batch:
+    strings = texts if isinstance(texts, list) else texts.to_pylist()
+    means, variances = encoder.posterior(strings)
+    is_zero = ~means.any(axis=1)  # (n,)
+    return Batch({"mean": means, "variance": variances}, n_empty=int(is_zero.sum()))
 
 
 def _text_classifier(opened: Any, source: str) -> Any:
@@ -150,10 +167,17 @@ def _text_classifier(opened: Any, source: str) -> Any:
 class Predict(_Job):
     """From texts to classes.
 
-    `model` is the folder of a classifier. `error` is how often prediction sets may miss the true
-    class and answers may be wrong; by default as `AnswerRule` chooses. `delta` is the
-    probability that this guarantee fails, by default that of the classifier. `encoder` is as of
-    `Embed`.
+    Parameters
+    ----------
+    model : str
+        The folder of a classifier.
+    error : float, optional
+        The rate at which prediction sets may miss the true class, and answers may be wrong; None is
+        chosen by `AnswerRule`.
+    delta : float, optional
+        The probability that this guarantee fails; None is that of the classifier.
+    encoder : str, optional
+        As of `Embed`.
     """
 
     model: str
@@ -178,71 +202,95 @@ class Predict(_Job):
 
     def caveats(self, opened: tuple[Any, Any]) -> list[str]:
         """Return reasons why there are no prediction sets, or why every text abstains."""
-        rule = opened[1]
-        return [] if rule is None else list(filter(None, (rule.no_sets, rule.no_answers)))
+        _, rule = opened
+        if rule is None:
+            return []
+        reasons = (rule.no_sets, rule.no_answers)
+        return [reason for reason in reasons if reason]
 
     def load(self, opened: tuple[Any, Any] | None = None) -> Callable[..., Batch]:
         """Return a thread-safe function from a list or an Arrow column of texts to a `Batch`.
 
         `opened` is what `open` returned, if that was called before.
         """
-        from pacsent.certify.coverage import REASON
-        from pacsent.certify.row_status import EMPTY, REASONS
-
         classifier, rule = opened or self.open()
         names = np.array([str(name) for name in classifier.classes_], dtype=object)
-
-        def assign_labels(strings: list[str]) -> dict[str, TypedColumn]:  # the likeliest first
+        if rule is None:
             estimator = _text_classifier(classifier, self.model)
-            proba = estimator.predict_proba(strings)
-            assigned = estimator.assign_labels(proba)
-            rows = [
-                [c for c in np.argsort(-p, kind="stable") if mask[c]]
-                for p, mask in zip(proba, assigned)
-            ]
-            labels = [names[row].tolist() for row in rows]
-            values = [p[row].tolist() for p, row in zip(proba, rows)]
-            return {
-                "predictions": TypedColumn(labels, "list<string>"),
-                "probabilities": TypedColumn(values, "list<double>"),
-            }
+            return partial(_assign_labels, estimator, names)
+        return partial(_answer, rule, names)
 
-        def format_answers(answers: "Answered") -> dict[str, TypedColumn]:
-            missing = [None] * answers.best.size
-            sets = missing
-            if answers.inside is not None:
-                sets = [names[row].tolist() for row in answers.inside]
-            abstained = missing if answers.abstained is None else answers.abstained.tolist()
-            reasons = [None if is_covered else REASON for is_covered in answers.covered]
-            return {
-                "prediction": TypedColumn(names[answers.best].tolist(), "string"),
-                "probability": TypedColumn(answers.probability.tolist(), "double"),
-                "set": TypedColumn(sets, "list<string>"),
-                "abstained": TypedColumn(abstained, "bool"),
-                "reason": TypedColumn(reasons, "string"),
-            }
 
-        def predict(texts, is_bad=None) -> Batch:
-            strings = as_list(texts)
-            empty_rows = [row for row, text in enumerate(strings) if is_empty(text)]  # bad ones too
-            scored = None
-            n_answered = 0
-            if rule is None:
-                columns = assign_labels(strings)
-            else:
-                answers = rule.answer(strings)
-                columns = format_answers(answers)
-                scored = Scored(strings, answers.log_proba)
-                if answers.abstained is not None:
-                    is_answered = ~answers.abstained
-                    is_answered[empty_rows] = False
-                    n_answered = int(is_answered.sum())
-            for name, column in columns.items():
-                for row in empty_rows:
-                    column[row] = REASONS[EMPTY] if name == "reason" else None
-            return Batch(columns, n_empty=len(empty_rows), n_answered=n_answered, scored=scored)
+def _assign_labels(estimator: Any, names: np.ndarray, texts: Any, is_bad: Any = None) -> Batch:
+    """The labels of each text, the likeliest first; `names` are those of the classes."""
+    strings = as_list(texts)
+    proba = estimator.predict_proba(strings)  # (n, n_classes)
+    is_assigned = estimator.assign_labels(proba)
+    labels: list[list[str]] = []
+    probabilities: list[list[float]] = []
+    for row_proba, row_is_assigned in zip(proba, is_assigned):
+        by_proba = np.argsort(-row_proba, kind="stable")
+        assigned = by_proba[row_is_assigned[by_proba]]
+        labels.append(names[assigned].tolist())
+        probabilities.append(row_proba[assigned].tolist())
 
-        return predict
+    columns = {
+        "predictions": TypedColumn(labels, "list<string>"),
+        "probabilities": TypedColumn(probabilities, "list<double>"),
+    }
+    empty_rows = _clear_empty(columns, strings)
+    return Batch(columns, n_empty=len(empty_rows))
+
+
+def _answer(rule: "AnswerRule", names: np.ndarray, texts: Any, is_bad: Any = None) -> Batch:
+    """The class of each text, its prediction set, and whether it is an answer."""
+    strings = as_list(texts)
+    answers = rule.answer(strings)
+    columns = _answer_columns(answers, names)
+    empty_rows = _clear_empty(columns, strings)
+
+    n_answered = 0
+    if answers.abstained is not None:
+        is_answered = ~answers.abstained
+        is_answered[empty_rows] = False
+        n_answered = int(is_answered.sum())
+    return Batch(
+        columns,
+        n_empty=len(empty_rows),
+        n_answered=n_answered,
+        scored=Scored(strings, answers.log_proba),
+    )
+
+
+def _answer_columns(answers: "Answered", names: np.ndarray) -> dict[str, TypedColumn]:
+    from pacsent.certify.coverage import REASON
+
+    sets: list = [None] * answers.best.size
+    abstained: list = [None] * answers.best.size
+    if answers.inside is not None:
+        sets = [names[is_inside].tolist() for is_inside in answers.inside]
+    if answers.abstained is not None:
+        abstained = answers.abstained.tolist()
+    reasons = [None if is_covered else REASON for is_covered in answers.covered]
+    return {
+        "prediction": TypedColumn(names[answers.best].tolist(), "string"),
+        "probability": TypedColumn(answers.probability.tolist(), "double"),
+        "set": TypedColumn(sets, "list<string>"),
+        "abstained": TypedColumn(abstained, "bool"),
+        "reason": TypedColumn(reasons, "string"),
+    }
+
+
+def _clear_empty(columns: dict[str, TypedColumn], strings: list[str]) -> list[int]:
+    """Remove the results of empty texts, which bad rows are too; returns their rows."""
+    from pacsent.certify.row_status import EMPTY, REASONS
+
+    empty_rows = [row for row, text in enumerate(strings) if is_empty(text)]
+    for name, column in columns.items():
+        value = REASONS[EMPTY] if name == "reason" else None
+        for row in empty_rows:
+            column[row] = value
+    return empty_rows
 
 
 def text_bytes(texts: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -255,5 +303,6 @@ def text_bytes(texts: Any) -> tuple[np.ndarray, np.ndarray]:
     if len(column) == 0:
         return np.zeros(0, np.uint8), np.zeros(1, np.int64)
     _, offsets, data = column.buffers()
-    bounds = np.frombuffer(offsets, np.int64)[column.offset : column.offset + len(column) + 1]
+    all_bounds = np.frombuffer(offsets, np.int64)
+    bounds = all_bounds[column.offset : column.offset + len(column) + 1]
     return np.frombuffer(data or b"", np.uint8), bounds

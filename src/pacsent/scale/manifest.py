@@ -1,4 +1,4 @@
-"""The manifest of a target: what every output was made of, so that a run can be resumed."""
+"""The manifest of a target: the source of every output, so that a run can be resumed."""
 
 import json
 import time
@@ -23,7 +23,8 @@ class Manifest:
     """
 
     def __init__(self, target: Any, settings: dict):
-        self.target, self.settings = str(target).rstrip("/"), settings
+        self.target = str(target).rstrip("/")
+        self.settings = settings
         self.path: str | None = f"{self.target}/manifest.json"
         self.files: dict[str, Record] = {}
         self.failed: dict[str, str] = {}
@@ -52,16 +53,18 @@ class Manifest:
                 f"{manifest.path} must be the manifest of an earlier run. Got something else "
                 "instead. Choose another target."
             ) from None
+
         if settings_before == manifest.settings:
             names = {shard.name for shard in shards}
             manifest.files = {name: record for name, record in files.items() if name in names}
         elif not overwrite:
-            known = settings_before.get
-            changed = [name for name, value in manifest.settings.items() if known(name) != value]
+            changed = []
+            for name, value in manifest.settings.items():
+                if settings_before.get(name) != value:
+                    changed.append(name)
             raise ValueError(
                 f"{target} was made with other settings ({', '.join(changed)}). Choose another "
-                "target, or "
-                "pass overwrite=True to replace it."
+                "target, or pass overwrite=True to replace it."
             )
         manifest._find_outdated(known_outdated, files, settings_before.get("format"), shards)
         return manifest
@@ -86,15 +89,16 @@ class Manifest:
         return f"{self.target}/{shard.name}.{self.settings['format']}"
 
     def is_finished(self, shard: stores.Shard) -> bool:
-        """Whether the output is there, complete, and of the file as it is now."""
+        """Return True if the output is there, complete, and of the file as it is now."""
         record = self.files.get(shard.name)
         if record is None:
             return False
-        source = (record.source, record.size, record.version)
-        if source == (shard.shown, shard.size, shard.version) and (
-            stores.file_size(self.output_of(shard)) == record.bytes
-        ):
-            return True
+
+        recorded_source = (record.source, record.size, record.version)
+        if recorded_source == (shard.shown, shard.size, shard.version):
+            n_bytes = stores.file_size(self.output_of(shard))
+            if n_bytes == record.bytes:
+                return True
         del self.files[shard.name]
         return False
 

@@ -59,6 +59,11 @@ def embed_shards(
     **options
         Further arguments of `run`: format, on_error, n_jobs, overwrite, verbose, engine.
 
+    Returns
+    -------
+    manifest : Manifest
+        The contents of the target.
+
     Examples
     --------
     >>> import tempfile, pathlib
@@ -82,8 +87,22 @@ def predict_shards(
     encoder: str | None = None,
     **options: Any,
 ) -> Manifest:
-    """Classify the texts of many files; the arguments are those of `embed_shards` and `Predict`.
+    """Classify the texts of many files, one output file for each input file.
 
+    Parameters
+    ----------
+    model, error, delta, encoder
+        As of `Predict`.
+    sources, target, **options
+        As of `embed_shards`.
+
+    Returns
+    -------
+    manifest : Manifest
+        The contents of the target.
+
+    Examples
+    --------
     >>> import tempfile, pathlib, pacsent
     >>> folder = pathlib.Path(tempfile.mkdtemp())
     >>> _ = (folder / "a.txt").write_text("good wine\\nbad beer\\n")
@@ -119,84 +138,129 @@ def run(
 ) -> Manifest:
     """Process all files that are not finished yet, and return the manifest.
 
-    `format` is "parquet" (extra `parquet`), "jsonl", "csv" or "tsv". `on_error` "report" gives a
-    bad row its place with an empty text, and a bad file no output; the manifest names both, and the
-    others are processed. With "stop" the first one ends the run. `overwrite` replaces outputs that
-    another model or other settings have made. `engine` runs the tasks instead of the cores of this
-    machine: `on_ray()`.
+    Parameters
+    ----------
+    job : Embed or Predict
+        The work on each file.
+    sources, target, text_column, keep_columns
+        As of `embed_shards`.
+    format : {"parquet", "jsonl", "csv", "tsv"}, default="parquet"
+        Format of the outputs; Parquet needs the extra `parquet`.
+    on_error : {"report", "stop"}, default="report"
+        "report" gives a bad row its place with an empty text, and a bad file no output; the
+        manifest names both, and the others are processed. With "stop" the first one ends the run.
+    n_jobs : int, optional
+        Cores; None and -1 use all.
+    overwrite : bool, default=False
+        Replace outputs that another model or other settings have made.
+    verbose : bool, default=False
+        Show progress on stderr.
+    engine : callable, optional
+        Runs the tasks instead of the cores of this machine: `on_ray()`.
+
+    Returns
+    -------
+    manifest : Manifest
+        The contents of the target.
     """
-    for name, value, allowed in (
-        ("format", format, FORMATS),
-        ("on_error", on_error, ("report", "stop")),
-    ):
-        if value not in allowed:
-            raise ValueError(f"{name} must be one of {', '.join(allowed)}. Got {value!r} instead.")
+    _check_option("format", format, FORMATS)
+    _check_option("on_error", on_error, ("report", "stop"))
     if format == "parquet":
         import_pyarrow()
-    sources = [sources] if isinstance(sources, str | os.PathLike) else list(sources)
-    keep_columns = (keep_columns,) if isinstance(keep_columns, str) else tuple(keep_columns)
-    all_shards, ignored = stores.list_shards(sources)
-    _check_apart([*sources, job.model], all_shards, target)
-    settings = {**job.settings(), "columns": [text_column, *keep_columns], "format": format}
+    source_list = [sources] if isinstance(sources, str | os.PathLike) else list(sources)
+    columns = (keep_columns,) if isinstance(keep_columns, str) else tuple(keep_columns)
+    all_shards, ignored = stores.list_shards(source_list)
+    _check_apart([*source_list, job.model], all_shards, target)
+
+    settings = {**job.settings(), "columns": [text_column, *columns], "format": format}
     manifest = Manifest.of_folder(target, settings, all_shards, overwrite=overwrite)
     manifest.ignored = ignored
     if manifest.outdated:
+        outputs = format_count(len(manifest.outdated), "output")
         warnings.warn(
-            f"{format_count(len(manifest.outdated), 'output')} in {public_url(target)} of inputs "
-            f"that are no longer given: {few(manifest.outdated)}. Whoever reads the folder reads "
-            "them too. Delete them, or give their inputs again.",
+            f"{outputs} in {public_url(target)} of inputs that are no longer given: "
+            f"{few(manifest.outdated)}. Whoever reads the folder reads them too. Delete them, or "
+            "give their inputs again.",
             UserWarning,
             stacklevel=3,
         )
+
     shards = [shard for shard in all_shards if not manifest.is_finished(shard)]
     shards.sort(key=lambda shard: -shard.size)  # a large file that starts last is waited for
     if shards:
         for reason in job.caveats(job.open()):  # a model that cannot be used is noticed first
             warnings.warn(reason, UserWarning, stacklevel=3)
         manifest.save()  # before any output: a run that is killed can be resumed
-    options = (format, text_column, keep_columns, on_error, 1)
-    tasks = [ShardTask(job, shard, manifest.output_of(shard), *options) for shard in shards]
-    n_done, n_files = len(all_shards) - len(shards), len(all_shards)
+
+    tasks = []
+    for shard in shards:
+        task = ShardTask(
+            job,
+            shard,
+            manifest.output_of(shard),
+            format,
+            text_column,
+            columns,
+            on_error,
+            n_threads=1,
+        )
+        tasks.append(task)
+    n_files = len(all_shards)
+    n_finished = n_files - len(shards)
+    run_tasks = engine or run_locally
     with progress.bar(job.command, unit="texts", enabled=verbose) as shown:
         try:
-            for task, result in (engine or run_locally)(tasks, n_jobs, shown.advance):
-                n_done += 1
+            for task, result in run_tasks(tasks, n_jobs, shown.advance):
+                n_finished += 1
                 manifest.add(task.shard, result)
-                shown.update(shown.completed, f"{n_done:,} of {n_files:,} files")
+                shown.update(shown.completed, f"{n_finished:,} of {n_files:,} files")
                 if isinstance(result, BaseException) and on_error == "stop":
-                    source = task.shard.shown
-                    reason = str(result).replace(task.shard.source, source)
-                    raise ValueError(reason if source in reason else f"{source}, {reason}")
+                    raise _error_of_file(task.shard, result)
         finally:
             manifest.save()
     return manifest
 
 
+def _check_option(name: str, value: str, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise ValueError(f"{name} must be one of {', '.join(allowed)}. Got {value!r} instead.")
+
+
+def _error_of_file(shard: stores.Shard, error: BaseException) -> ValueError:
+    """The error of a file, with its name, and without a password in its URL."""
+    reason = str(error).replace(shard.source, shard.shown)
+    return ValueError(reason if shard.shown in reason else f"{shard.shown}, {reason}")
+
+
 def _check_apart(sources: list, shards: list[stores.Shard], target: Any) -> None:
-    """The target must not be among what is read, or the next run would read its own output."""
-
-    def folder(location):
-        place = location if stores.is_url(location) else os.path.realpath(location)
-        return place.rstrip("/") + "/"
-
-    inside = [(folder(shard.source), folder(target)) for shard in shards]
-    folders = [source for source in sources if stores.is_url(source) or os.path.isdir(source)]
-    inside += [(folder(target), folder(source)) for source in folders]
-    if any(inner.startswith(outer) for inner, outer in inside):
+    """Raise if the target is among the sources, so that the next run would read its own output."""
+    target_folder = _as_folder(target)
+    is_inside = any(_as_folder(shard.source).startswith(target_folder) for shard in shards)
+    for source in sources:
+        if stores.is_url(source) or os.path.isdir(source):
+            is_inside = is_inside or target_folder.startswith(_as_folder(source))
+    if is_inside:
         raise ValueError(f"The target must be outside of the sources. Got {target} instead.")
+
+
+def _as_folder(location: Any) -> str:
+    place = location if stores.is_url(location) else os.path.realpath(location)
+    return place.rstrip("/") + "/"
 
 
 def run_locally(
     tasks: list[ShardTask], n_jobs: int | None, advance: Callable[[int], None]
 ) -> Iterator[tuple]:
-    """Yield (task, what `work_on` returned) as they are finished; `advance` counts texts."""
+    """Yield each task and what `work_on` returned, as they are finished; `advance` counts texts."""
     n_cores = threads.n_threads(n_jobs)
     n_workers = max(1, min(n_cores, len(tasks)))
-    tasks = [task._replace(n_threads=max(1, n_cores // n_workers)) for task in tasks]
+    n_task_threads = max(1, n_cores // n_workers)
+    tasks = [task._replace(n_threads=n_task_threads) for task in tasks]
     if n_workers == 1:
         for task in tasks:
             yield task, work_on(task, advance)
         return
+
     while tasks:
         unfinished = dict(enumerate(tasks))
         with _process_pool(n_workers) as pool:
@@ -206,9 +270,11 @@ def run_locally(
                     futures[pool.submit(work_on, task)] = number
             for future in as_completed(futures):
                 if not isinstance(future.exception(), BrokenProcessPool):
-                    task, result = unfinished.pop(futures[future]), future.result()
+                    task = unfinished.pop(futures[future])
+                    result = future.result()
                     advance(getattr(result, "rows", 0))
                     yield task, result
+
         # If a process died, one of the first unfinished tasks ended it, as a pool starts tasks in
         # their order. Each of these is tried again alone.
         tasks = list(unfinished.values())
@@ -239,12 +305,13 @@ def _process_pool(n_workers: int) -> Iterator[ProcessPoolExecutor]:
         raise
 
 
-def _start_process(stopping) -> None:
+def _start_process(stopping: Any) -> None:
+    """Make a process end when its parent is gone, or when the pool stops."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent process handles it
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # a half-written file is removed
-    parent = multiprocessing.parent_process()
+    parent: Any = multiprocessing.parent_process()
 
-    def watch():
+    def watch() -> None:
         while parent.is_alive() and not stopping.wait(1.0):
             pass
         os.kill(os.getpid(), signal.SIGTERM)

@@ -2,7 +2,7 @@
 
 import time
 import warnings
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -20,6 +20,8 @@ FORMATS = ("parquet", "jsonl", "csv", "tsv")  # those that are written from fron
 
 # Bad rows and warnings of a file that the manifest describes; all bad rows are counted.
 _MAX_DESCRIBED = 20
+# Warnings that are not described: the counts say the same.
+_COUNTED_WARNINGS = ("EmptySentenceWarning", "LowCoverageWarning")
 
 
 @dataclass
@@ -59,29 +61,47 @@ class ShardTask(NamedTuple):
         began = time.perf_counter()
         shard = self.shard
         record = Record(shard.shown, shard.size, shard.version, public_url(self.output))
-        options: dict[str, Any] = {"keep_columns": self.keep_columns, "on_error": self.on_error}
-        options |= {"batch_size": self.job.batch_size, "n_threads": self.n_threads}
         compute = load_job(self.job)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            with (
-                stores.open_file(shard.source) as source,
-                TextTable(
-                    shard.shown, file=source, kind=shard.kind, text_column=self.text_column
-                ) as table,
-                stores.write_complete(self.output) as file,
-            ):
-                batches = result_batches(table, compute, record, advance=advance, **options)
-                for _ in result_files.WRITERS[f".{self.format}"](batches, file):
-                    pass
-                record.bytes = file.tell()
+            self._write_results(compute, record, advance)
+
         n_words = record.known + record.unknown
-        record.coverage = round(record.known / n_words, 6) if n_words else None
-        counted = ("EmptySentenceWarning", "LowCoverageWarning")  # the counts say the same
-        messages = [str(w.message) for w in caught if w.category.__name__ not in counted]
+        if n_words:
+            record.coverage = round(record.known / n_words, 6)
+        messages = []
+        for warning in caught:
+            if warning.category.__name__ not in _COUNTED_WARNINGS:
+                messages.append(str(warning.message))
         record.warnings += list(dict.fromkeys(messages))[:_MAX_DESCRIBED]
         record.seconds = round(time.perf_counter() - began, 3)
         return record
+
+    def _write_results(
+        self, compute: Callable[..., Batch], record: Record, advance: Callable[[int], None]
+    ) -> None:
+        shard = self.shard
+        write = result_files.WRITERS[f".{self.format}"]
+        with (
+            stores.open_file(shard.source) as source,
+            TextTable(
+                shard.shown, file=source, kind=shard.kind, text_column=self.text_column
+            ) as table,
+            stores.write_complete(self.output) as file,
+        ):
+            batches = result_batches(
+                table,
+                compute,
+                record,
+                keep_columns=self.keep_columns,
+                on_error=self.on_error,
+                batch_size=self.job.batch_size,
+                n_threads=self.n_threads,
+                advance=advance,
+            )
+            for _ in write(batches, file):
+                pass
+            record.bytes = file.tell()
 
 
 def work_on(task: ShardTask, advance: Callable[[int], None] = lambda n: None) -> Any:
@@ -127,27 +147,45 @@ def result_batches(
     names, notes = output_names(columns, list(compute([]).columns), table.name)
     record.warnings += notes
 
-    def parts():
-        for rows in table.batches(keep_columns, on_bad="raise" if on_error == "stop" else "report"):
-            record.bad_rows += len(rows.bad)
-            described = rows.bad[: _MAX_DESCRIBED - len(record.bad)]
-            record.bad += [{"place": row.place, "error": row.error} for row in described]
-            is_bad = np.zeros(len(rows.texts), bool)
+    on_bad = "raise" if on_error == "stop" else "report"
+
+    def read_parts() -> Iterator[_Part]:
+        for rows in table.batches(keep_columns, on_bad=on_bad):
+            _record_bad(record, rows.bad)
+            n_rows = len(rows.texts)
+            is_bad = np.zeros(n_rows, bool)
             is_bad[[row.position for row in rows.bad]] = True
-            for start in range(0, max(1, len(rows.texts)), batch_size):
+            for start in range(0, max(1, n_rows), batch_size):
                 part = slice(start, start + batch_size)
                 extra = {names[name]: column[part] for name, column in rows.columns.items()}
-                yield rows.texts[part], extra, is_bad[part]
+                yield _Part(rows.texts[part], extra, is_bad[part])
 
-    def compute_part(part):
-        texts, extra, is_bad = part
-        return len(texts), extra, compute(texts, is_bad)
+    def compute_part(part: _Part) -> tuple[_Part, Batch]:
+        return part, compute(part.texts, part.is_bad)
 
-    for n, extra, batch in threads.in_order(compute_part, parts(), n_threads, ahead=n_threads + 1):
-        record.rows += n
+    results = threads.in_order(compute_part, read_parts(), n_threads, ahead=n_threads + 1)
+    for part, batch in results:
+        n_texts = len(part.texts)
+        record.rows += n_texts
         record.empty += batch.n_empty
         record.known += batch.n_known
         record.unknown += batch.n_unknown
         observe(batch)
-        advance(n)
-        yield {**extra, **batch.columns}
+        advance(n_texts)
+        yield {**part.extra, **batch.columns}
+
+
+class _Part(NamedTuple):
+    """Some rows of a table."""
+
+    texts: Any
+    extra: dict[str, Any]  # columns of the input that the output has as well
+    is_bad: np.ndarray  # (n,)
+
+
+def _record_bad(record: Record, bad: Sequence[Any]) -> None:
+    """Count bad rows, and describe the first ones."""
+    record.bad_rows += len(bad)
+    n_left = _MAX_DESCRIBED - len(record.bad)
+    for row in bad[:n_left]:
+        record.bad.append({"place": row.place, "error": row.error})

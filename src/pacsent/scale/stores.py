@@ -9,7 +9,7 @@ import posixpath
 import secrets
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 from pacsent.files import replacing
 from pacsent.optional import import_optional, install_hint
@@ -38,7 +38,7 @@ class Shard:
 
 
 def is_url(location: Any) -> bool:
-    """Whether a location is a URL (s3://...) and not a path of this machine."""
+    """Return True for a URL (s3://...), and False for a path of this machine."""
     return "://" in str(location)
 
 
@@ -65,57 +65,88 @@ def list_shards(sources: Iterable) -> tuple[list[Shard], list[str]]:
     shards: dict[str, Shard] = {}
     ignored: list[str] = []
     for source in sources:
-        root, is_file, entries = _list_entries(source)
-        for below, entry in sorted(entries.items()):
-            location = root if is_file else f"{root}/{below}"
-            is_hidden = any(part.startswith((".", "_")) for part in below.split("/"))
-            if entry["type"] == "directory" or (is_hidden and not is_file):
+        for file in _list_files(source):
+            kind, name = kind_of(file.below)
+            if kind is None and not file.is_source:
+                ignored.append(public_url(file.location))
                 continue
-            size, version = entry["size"] or 0, ""
-            if is_url(source):
-                keys = ("ETag", "etag", "md5Hash", "mtime", "LastModified", "created", "blob_id")
-                version = next((str(entry[key]).strip('"') for key in keys if entry.get(key)), "")
-            elif os.path.isfile(entry["name"]):
-                stat = os.stat(entry["name"])
-                # A program can set the modification time back, but not that of the inode's change.
-                size, version = stat.st_size, f"{stat.st_mtime_ns}-{stat.st_ctime_ns}-{stat.st_ino}"
-            else:  # a link to a folder
-                continue
-            kind, name = kind_of(below)
-            if kind is None and not is_file:
-                ignored.append(public_url(location))
-            elif name in shards:
+            if name in shards:
                 raise ValueError(
                     "Every source must have its own name in the target. Got "
-                    f"{shards[name].shown} and {public_url(location)}, both {name}, instead. Embed "
-                    "them into two targets."
+                    f"{shards[name].shown} and {public_url(file.location)}, both {name}, instead. "
+                    "Embed them into two targets."
                 )
-            else:
-                shards[name] = Shard(location, name, kind or "text", int(size), version)
+            shards[name] = Shard(file.location, name, kind or "text", file.size, file.version)
+
     if not shards:
         more = f"; {len(ignored):,} files are of another kind" if ignored else ""
+        places = ", ".join(map(public_url, sources))
         raise FileNotFoundError(
             f"The sources must have files of {', '.join(KINDS)}. Got none in "
-            f"{', '.join(map(public_url, sources))}{more}. Check the names."
+            f"{places}{more}. Check the names."
         )
     return list(shards.values()), ignored
 
 
+class _File(NamedTuple):
+    """A file of a source, or the source itself."""
+
+    location: str
+    below: str  # path below the folder that the user named
+    size: int
+    version: str
+    is_source: bool
+
+
+def _list_files(source: Any) -> Iterator[_File]:
+    """The files of a source that are not hidden, sorted by name."""
+    root, is_source, entries = _list_entries(source)
+    for below, entry in sorted(entries.items()):
+        is_hidden = any(part.startswith((".", "_")) for part in below.split("/"))
+        if entry["type"] == "directory" or (is_hidden and not is_source):
+            continue
+        location = root if is_source else f"{root}/{below}"
+        if is_url(source):
+            size = int(entry["size"] or 0)
+            yield _File(location, below, size, _version_in_store(entry), is_source)
+        elif os.path.isfile(entry["name"]):  # else a link to a folder
+            stat = os.stat(entry["name"])
+            # A program can set the modification time back, but not that of the inode's change.
+            version = f"{stat.st_mtime_ns}-{stat.st_ctime_ns}-{stat.st_ino}"
+            yield _File(location, below, stat.st_size, version, is_source)
+
+
+def _version_in_store(entry: dict[str, Any]) -> str:
+    """The tag that a store gives to a file, or its time; empty if it has neither."""
+    for key in ("ETag", "etag", "md5Hash", "mtime", "LastModified", "created", "blob_id"):
+        if entry.get(key):
+            return str(entry[key]).strip('"')
+    return ""
+
+
 def _list_entries(source: Any) -> tuple[str, bool, dict[str, dict]]:
     """Return the source's folder or file, whether it is a file, and entries by the path below."""
-    store, path = filesystem(source)
-    root, path, is_file = str(source).rstrip("/"), path.rstrip("/"), False
+    store, store_path = filesystem(source)
+    root = str(source).rstrip("/")
+    path = store_path.rstrip("/")
+    is_file = False
     if _WILDCARDS & set(path) and not store.exists(path):
         entries = store.glob(path, detail=True)
-        root, path = _before_wildcards(root), _before_wildcards(path)
+        root = _before_wildcards(root)
+        path = _before_wildcards(path)
     else:
         entries = store.find(path, detail=True)
         is_file = list(entries) == [path]
     if not entries:
         raise FileNotFoundError(f"No file was found at {public_url(source)}. Check the name.")
+
     if is_file:
         return root, True, {posixpath.basename(path): entries[path]}
-    return root, False, {full[len(path) :].lstrip("/"): entry for full, entry in entries.items()}
+    entries_below = {}
+    for full_path, entry in entries.items():
+        below = full_path[len(path) :].lstrip("/")
+        entries_below[below] = entry
+    return root, False, entries_below
 
 
 def _before_wildcards(pattern: str) -> str:
@@ -164,9 +195,10 @@ def write_complete(location: Any) -> Iterator[IO[bytes]]:
     own name, discarded if the block fails.
     """
     if not is_url(location):
-        with replacing(location, parents=True) as file:
-            yield file
+        with replacing(location, parents=True) as local_file:
+            yield local_file
         return
+
     store, path = filesystem(location)
     protocols = {store.protocol} if isinstance(store.protocol, str) else set(store.protocol)
     if protocols & _ATOMIC_UPLOADS:
@@ -180,6 +212,7 @@ def write_complete(location: Any) -> Iterator[IO[bytes]]:
                 file.discard()
             raise
         return
+
     folder, name = posixpath.split(path)
     temporary = f"{folder}/.{name}.saving-{secrets.token_hex(4)}"
     store.makedirs(folder, exist_ok=True)
