@@ -4,7 +4,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 Numbers = float | np.ndarray  # one, or one for each row
-GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # 2^64 over the golden ratio: the step of splitmix64
+
+# 2^64 over the golden ratio, the step of splitmix64, and the multipliers of its finaliser.
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_FIRST_MULTIPLIER = np.uint64(0xBF58476D1CE4E5B9)
+_SECOND_MULTIPLIER = np.uint64(0x94D049BB133111EB)
 
 
 def unit_rows(X: np.ndarray) -> np.ndarray:
@@ -15,14 +19,15 @@ def unit_rows(X: np.ndarray) -> np.ndarray:
 
 
 def are_among(values: np.ndarray, known: np.ndarray) -> np.ndarray:
-    """Which values are among others, which are sorted: `np.isin`, without sorting them again.
+    """True for values that are among `known`, which are sorted: `np.isin` without a sort.
 
     >>> are_among(np.array([3, 4]), np.array([1, 3, 9]))
     array([ True, False])
     """
     if not known.size:
         return np.zeros(values.shape, bool)
-    places = np.minimum(np.searchsorted(known, values), known.size - 1)
+    places = np.searchsorted(known, values)
+    places = np.minimum(places, known.size - 1)
     return known[places] == values
 
 
@@ -30,6 +35,6 @@ def splitmix64(x: ArrayLike) -> np.ndarray:
     """The finaliser of splitmix64: every bit of the input changes every bit of the output."""
     z = np.asarray(x, dtype=np.uint64)
     with np.errstate(over="ignore"):  # multiplication modulo 2^64
-        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        z = (z ^ (z >> np.uint64(30))) * _FIRST_MULTIPLIER
+        z = (z ^ (z >> np.uint64(27))) * _SECOND_MULTIPLIER
         return z ^ (z >> np.uint64(31))

@@ -47,16 +47,24 @@ def load_banking(
     """
     if part not in ("train", "test"):
         raise ValueError(f"part must be 'train' or 'test'. Got {part!r} instead.")
-    rows = _read_csv(f"banking77-{part}.csv.xz")
-    if n_classes is not None:
-        training_labels = [row["category"] for row in _read_csv("banking77-train.csv.xz")]
-        kept = {label for label, _ in Counter(training_labels).most_common(n_classes)}
-        rows = [row for row in rows if row["category"] in kept]
-    return [row["text"].strip() for row in rows], [row["category"] for row in rows]
+    texts, labels = _read_banking(part)
+    if n_classes is None:
+        return texts, labels
+
+    _, training_labels = _read_banking("train")
+    frequent = Counter(training_labels).most_common(n_classes)
+    kept_labels = {label for label, _ in frequent}
+    kept_rows = [row for row, label in enumerate(labels) if label in kept_labels]
+    return [texts[row] for row in kept_rows], [labels[row] for row in kept_rows]
 
 
 def load_books() -> list[Passage]:
     """3,000 passages of thirty public-domain books, three by each of ten authors.
+
+    Returns
+    -------
+    passages : list of Passage
+        With the fields author, book and text.
 
     Examples
     --------
@@ -69,6 +77,13 @@ def load_books() -> list[Passage]:
         return [Passage(*line.rstrip("\n").split("\t")) for line in file]
 
 
-def _read_csv(name: str) -> list[dict[str, str]]:
-    with lzma.open(_FOLDER / name, "rt", encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
+def _read_banking(part: str) -> tuple[list[str], list[str]]:
+    """All texts and labels of a part."""
+    texts = []
+    labels = []
+    path = _FOLDER / f"banking77-{part}.csv.xz"
+    with lzma.open(path, "rt", encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file):
+            texts.append(row["text"].strip())
+            labels.append(row["category"])
+    return texts, labels

@@ -33,6 +33,7 @@ def check_output(
     """
     if is_stream(path):
         return
+
     place = Path(os.path.realpath(str(path)))
     if place.is_dir() and not folder:
         raise IsADirectoryError(
@@ -42,22 +43,28 @@ def check_output(
         if path_in is None or str(path_in) == "-":
             continue
         source = Path(os.path.realpath(path_in))
-        if place == source or place in source.parents or source in place.parents:
-            how = "is an input" if place == source else f"holds or lies in the input {path_in}"
+        relation = None
+        if place == source:
+            relation = "is an input"
+        elif place in source.parents or source in place.parents:
+            relation = f"holds or lies in the input {path_in}"
+        if relation is not None:
             raise ValueError(
                 f"The output must be none of the inputs, which are never overwritten. Got {path}, "
-                f"which {how}, instead. Choose another name for the output."
+                f"which {relation}, instead. Choose another name for the output."
             )
+
     if overwrite or not place.exists():
         return
-    if any(place.iterdir()) if place.is_dir() else place.stat().st_size:
+    has_content = any(place.iterdir()) if place.is_dir() else place.stat().st_size > 0
+    if has_content:
         raise FileExistsError(
             f"{path} exists. Choose another name, or pass overwrite=True to replace it."
         )
 
 
 def is_stream(path: str | os.PathLike | None) -> bool:
-    """Whether a path is stdout, a device or a pipe: written to as it is, nothing to move there."""
+    """Return True for stdout, a device or a pipe: written to as it is, nothing to move there."""
     if path is None or str(path) == "-":
         return True
     is_special = os.path.abspath(path).startswith(("/dev/std", "/dev/fd/", "/proc/"))
@@ -81,6 +88,7 @@ def replacing(path: str | os.PathLike | None, *, parents: bool = False) -> Itera
         with open(path, "ab") as stream:  # /dev/stdout may be a log that is appended to
             yield stream
         return
+
     check_output(path, overwrite=True)  # not a folder
     place = Path(os.path.realpath(path))
     if not parents and not place.parent.is_dir():
@@ -93,6 +101,7 @@ def replacing(path: str | os.PathLike | None, *, parents: bool = False) -> Itera
             yield file
             file.flush()
             os.fsync(file.fileno())
+
         if place.exists():
             shutil.copymode(place, hidden)
         os.replace(hidden, place)
@@ -114,6 +123,7 @@ def replacing_folder(
     with _hidden_name(place, path) as hidden:
         hidden.mkdir()
         yield hidden
+
         for directory, _, names in os.walk(hidden):
             for name in (*names, "."):
                 _sync(Path(directory) / name)
@@ -127,17 +137,7 @@ def _hidden_name(place: Path, path: str | os.PathLike) -> Iterator[Path]:
     """A name for what will be moved to `place`; what is still there at the end is removed."""
     hidden = place.parent / f".{place.name}.saving-{secrets.token_hex(4)}"
     try:
-        try:
-            place.parent.mkdir(parents=True, exist_ok=True)
-            hidden.touch()
-            hidden.unlink()
-        except OSError as error:
-            if error.errno in _FULL:
-                raise
-            raise type(error)(
-                f"The output must be a place that can be written to. Got {path} instead "
-                f"({error.strerror}). Choose another place."
-            ) from None
+        _check_writable(hidden, path)
         yield hidden
     except OSError as error:
         if error.errno not in _FULL or error.strerror is None:
@@ -154,21 +154,41 @@ def _hidden_name(place: Path, path: str | os.PathLike) -> Iterator[Path]:
             hidden.unlink()
 
 
-def _foreign_files(old: Path, new: Path, ours: Collection[str] | None, inside="") -> list[str]:
+def _check_writable(hidden: Path, path: str | os.PathLike) -> None:
+    """Raise unless a file can be made in the folder of the output, which is made if needed."""
+    try:
+        hidden.parent.mkdir(parents=True, exist_ok=True)
+        hidden.touch()
+        hidden.unlink()
+    except OSError as error:
+        if error.errno in _FULL:
+            raise
+        raise type(error)(
+            f"The output must be a place that can be written to. Got {path} instead "
+            f"({error.strerror}). Choose another place."
+        ) from None
+
+
+def _foreign_files(
+    old: Path, new: Path, ours: Collection[str] | None, inside: str = ""
+) -> list[str]:
     """Files and folders in `old` that are not ours, by their paths below the outermost folder."""
+    own_paths = ours or ()
     foreign = []
     for name in sorted(os.listdir(old)):
+        old_path = old / name
+        new_path = new / name
         path = f"{inside}{name}"
-        is_folder = (old / name).is_dir() and not (old / name).is_symlink()
-        has_ours = any(own.startswith(f"{path}/") for own in ours or ())
-        if is_folder and (has_ours or (new / name).is_dir()):
-            foreign += _foreign_files(old / name, new / name, ours, f"{path}/")
-        elif not os.path.lexists(new / name):
-            if path not in (ours or ()):
+        is_folder = old_path.is_dir() and not old_path.is_symlink()
+        has_ours = any(own.startswith(f"{path}/") for own in own_paths)
+        if is_folder and (has_ours or new_path.is_dir()):
+            foreign += _foreign_files(old_path, new_path, ours, f"{path}/")
+        elif not os.path.lexists(new_path):
+            if path not in own_paths:
                 foreign.append(path)
         elif ours is not None and path not in ours:
             raise ValueError(
-                f"{old / name} must be a file that pacsent wrote, to be replaced. It is another. "
+                f"{old_path} must be a file that pacsent wrote, to be replaced. It is another. "
                 "Move it away, or choose another name for the output."
             )
     return foreign
@@ -184,6 +204,7 @@ def _move_folder(hidden: Path, place: Path, kept: Iterable[str] = ()) -> None:
         if old.exists():
             os.rename(old, place)
         raise
+
     for path in kept:
         (place / path).parent.mkdir(parents=True, exist_ok=True)
         os.rename(old / path, place / path)
@@ -191,7 +212,7 @@ def _move_folder(hidden: Path, place: Path, kept: Iterable[str] = ()) -> None:
 
 
 def _sync(path: Path) -> None:
-    """Onto the disk, where the system can say so of this kind of file."""
+    """Wait until a file or folder is on the disk, where the system can say so of its kind."""
     try:
         descriptor = os.open(path, os.O_RDONLY)
     except OSError:
@@ -207,10 +228,12 @@ def _sync(path: Path) -> None:
 
 def open_closed_streams() -> None:
     """Streams that the shell closed (<&-, >&-) lead nowhere, so that no file takes their place."""
-    for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
             opened = os.open(os.devnull, os.O_RDWR)  # the lowest number that is free
             if opened != number:
                 os.dup2(opened, number)
                 os.close(opened)
-            setattr(sys, name, open(number, mode, closefd=False))  # noqa: SIM115
+            mode = "r" if name == "stdin" else "w"
+            stream = open(number, mode, closefd=False)  # noqa: SIM115
+            setattr(sys, name, stream)

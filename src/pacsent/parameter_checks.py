@@ -1,4 +1,4 @@
-"""Which values the parameters of an estimator may have, and the message about one that is not.
+"""The values that the parameters of an estimator may have, and the message about one that is not.
 
 An estimator declares what it takes::
 
@@ -32,7 +32,7 @@ class Interval:
     'a float in the range [0.0, inf)'
     """
 
-    def __init__(self, type: Any, left: float | None, right: float | None, *, closed: str):
+    def __init__(self, type: Any, left: float | None, right: float | None, *, closed: str) -> None:
         self.type = type
         self.left = -np.inf if left is None else left
         self.right = np.inf if right is None else right
@@ -47,15 +47,16 @@ class Interval:
         return bool(above and below)
 
     def __str__(self) -> str:
-        is_integer = self.type is Integral
-        left, right = (
-            bound if is_integer or np.isinf(bound) else float(bound)
-            for bound in (self.left, self.right)
-        )
         opening = "[" if self.left_closed else "("
         closing = "]" if self.right_closed else ")"
-        what = "an int" if is_integer else "a float"
-        return f"{what} in the range {opening}{left}, {right}{closing}"
+        kind = "an int" if self.type is Integral else "a float"
+        left = self._format_bound(self.left)
+        right = self._format_bound(self.right)
+        return f"{kind} in the range {opening}{left}, {right}{closing}"
+
+    def _format_bound(self, bound: float) -> str:
+        is_exact = self.type is Integral or np.isinf(bound)
+        return str(bound if is_exact else float(bound))
 
 
 class StrOptions:
@@ -72,19 +73,20 @@ class StrOptions:
         return isinstance(value, str) and value in self.options
 
     def __str__(self) -> str:
-        return f"a str among {{{', '.join(map(repr, sorted(self.options)))}}}"
+        options = ", ".join(map(repr, sorted(self.options)))
+        return f"a str among {{{options}}}"
 
 
 class DeviceName(StrOptions):
     """The name of a device: "cpu", "cuda", or "cuda:1" for one of several GPUs."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__({"cpu", "cuda"})
 
     def allows(self, value: Any) -> bool:
         return isinstance(value, str) and re.fullmatch(r"cpu|cuda(:\d+)?", value) is not None
 
-    def __str__(self):
+    def __str__(self) -> str:
         return "'cpu', 'cuda' or 'cuda:<number>'"
 
 
@@ -93,24 +95,32 @@ _SEED = Interval(Integral, 0, 2**32 - 1, closed="both")
 
 def _is_array_like(value: Any) -> bool:
     has_items = any(hasattr(value, name) for name in ("__len__", "shape", "__array__"))
-    is_scalar = isinstance(value, str | bytes) or np.ndim(value) == 0 if has_items else True
-    return has_items and not is_scalar
+    if not has_items or isinstance(value, str | bytes):
+        return False
+    return np.ndim(value) > 0
 
 
-# what else a list of constraints may contain: how a value is checked, and what the message says
+def _is_bool(value: Any) -> bool:
+    return isinstance(value, bool | np.bool_)
+
+
+def _is_verbosity(value: Any) -> bool:
+    return isinstance(value, Integral | bool | np.bool_) and int(value) >= 0
+
+
+def _is_random_state(value: Any) -> bool:
+    return value is None or isinstance(value, np.random.RandomState) or _SEED.allows(value)
+
+
+# Further elements of a list of constraints: how a value is checked, and how a message names it.
 _NAMED: dict[Any, tuple[Callable[[Any], bool], str]] = {
     None: (lambda value: value is None, "None"),
     callable: (callable, "a callable"),
-    "verbose": (
-        lambda value: isinstance(value, Integral | bool | np.bool_) and int(value) >= 0,
-        "an int in the range [0, inf) or a bool",
-    ),
-    "boolean": (lambda value: isinstance(value, bool | np.bool_), "a bool"),
+    "verbose": (_is_verbosity, "an int in the range [0, inf) or a bool"),
+    "boolean": (_is_bool, "a bool"),
     "array-like": (_is_array_like, "an array-like"),
     "random_state": (
-        lambda value: (
-            value is None or isinstance(value, np.random.RandomState) or _SEED.allows(value)
-        ),
+        _is_random_state,
         f"{_SEED}, an instance of 'numpy.random.RandomState' or None",
     ),
 }
@@ -121,7 +131,8 @@ def _allows(constraint: Any, value: Any) -> bool:
         return constraint.allows(value)
     if isinstance(constraint, type):
         return isinstance(value, constraint)
-    return _NAMED[constraint][0](value)
+    is_allowed, _ = _NAMED[constraint]
+    return is_allowed(value)
 
 
 def _name(constraint: Any) -> str:
@@ -130,9 +141,12 @@ def _name(constraint: Any) -> str:
     if constraint in (Integral, Real):
         return "an int" if constraint is Integral else "a float"
     if isinstance(constraint, type):
-        module = "" if constraint.__module__ == "builtins" else f"{constraint.__module__}."
-        return f"an instance of '{module}{constraint.__qualname__}'"
-    return _NAMED[constraint][1]
+        name = constraint.__qualname__
+        if constraint.__module__ != "builtins":
+            name = f"{constraint.__module__}.{name}"
+        return f"an instance of '{name}'"
+    _, name = _NAMED[constraint]
+    return name
 
 
 def check_parameters(estimator: Any) -> None:

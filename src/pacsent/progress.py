@@ -15,12 +15,16 @@ _SHORT_WORK = 0.5  # seconds before the bar appears: quick work shows none
 
 
 class Bar:
-    """How much of some work is done, shown by a thread; without a unit only the percentage."""
+    """The completed part of some work, shown by a thread; without a unit only the percentage."""
 
     def __init__(self, description: str, total: float | None, unit: str):
-        self.description, self.total, self.unit = description, total, unit
-        self.completed, self.note = 0.0, ""
-        self.started, self.ended = time.monotonic(), threading.Event()
+        self.description = description
+        self.total = total
+        self.unit = unit
+        self.completed = 0.0
+        self.note = ""
+        self.started = time.monotonic()
+        self.ended = threading.Event()
 
     def advance(self, n: float = 1) -> None:
         """Add `n` to what is completed."""
@@ -35,8 +39,10 @@ class Bar:
         """Show the progress until `ended` is set."""
         if not sys.stderr.isatty():
             while not self.ended.wait(PLAIN_EVERY):
-                print(self.line(time.monotonic() - self.started), file=sys.stderr, flush=True)
+                line = self.line(time.monotonic() - self.started)
+                print(line, file=sys.stderr, flush=True)
             return
+
         if self.ended.wait(_SHORT_WORK):
             return
         from rich import progress
@@ -66,12 +72,15 @@ class Bar:
         >>> bar.line(25)
         'Training: 50 words, 50%, 25 s left, 2 words/s'
         """
-        parts = [f"{_short(self.completed)} {self.unit}"] if self.unit else []
+        parts = []
+        if self.unit:
+            parts.append(f"{_short(self.completed)} {self.unit}")
         if self.total:
             fraction = self.completed / self.total
             parts.append(f"{100 * fraction:.0f}%")
             if fraction > 0:
-                parts.append(f"{_duration(elapsed * (1 - fraction) / fraction)} left")
+                remaining = elapsed * (1 - fraction) / fraction
+                parts.append(f"{_duration(remaining)} left")
         if not self.completed:
             parts.append(f"{_duration(elapsed)} so far")
         elif self.unit:
@@ -85,7 +94,8 @@ class Bar:
             return ""
         if 0 < self.completed < elapsed:
             return f"{elapsed / self.completed:.0f} s each"
-        return f"{_short(self.completed / max(elapsed, 1e-9))} {self.unit}/s"
+        rate = self.completed / max(elapsed, 1e-9)
+        return f"{_short(rate)} {self.unit}/s"
 
 
 @contextmanager
@@ -106,10 +116,13 @@ def bar(
 
 
 def _duration(seconds: float) -> str:
-    minutes = round(seconds / 60)
     if seconds < 120:
         return f"{seconds:.0f} s"
-    return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60} min"
+    minutes = round(seconds / 60)
+    if minutes < 120:
+        return f"{minutes} min"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min"
 
 
 def _short(value: float) -> str:

@@ -9,53 +9,65 @@ import importlib
 from collections.abc import Callable
 from typing import Any
 
-# ("what is read", "kind"): module
+# group of readers: {kind: module that registers its reader}
 MODULES = {
-    ("model", "WordVectors"): "pacsent.words.vectors",
-    ("model", "SentenceVectorizer"): "pacsent.sentences.methods",
-    ("model", "ExternalEncoder"): "pacsent.sentences.external_encoders",
-    ("model", "ConcatenatedEncoder"): "pacsent.sentences.external_encoders",
-    ("model", "StaticEncoder"): "pacsent.sentences.static_encoder",
-    ("model", "Index"): "pacsent.search.index",
-    ("model", "TextClassifier"): "pacsent.classify.classifier",
-    ("model", "CertifiedClassifier"): "pacsent.predict.certified_classifier",
-    ("file", "word vectors"): "pacsent.words.formats",
-    # what word vectors are saved with instead of a fitted encoder of sentences
-    ("sentence encoder", "mean"): "pacsent.sentences.methods",
-    ("sentence encoder", "unit"): "pacsent.sentences.static_encoder",
-    # what encodes by itself without scikit-learn, in place of the encoder of that name
-    ("plain encoder", "StaticEncoder"): "pacsent.sentences.plain_encoder",
-    ("plain encoder", "mean"): "pacsent.sentences.plain_encoder",
-    ("plain encoder", "unit"): "pacsent.sentences.plain_encoder",
-    ("certificate", "error"): "pacsent.certify.error_certificate",
-    ("certificate", "multilabel"): "pacsent.certify.multilabel_certificate",
-    ("certificate", "anytime error"): "pacsent.certify.count_certificates",
-    ("certificate", "search"): "pacsent.search.certificate",
-    ("certificate", "label check"): "pacsent.classify.label_checking",
-    ("certificate", "fidelity"): "pacsent.sentences.distillation_certificate",
-    ("certificate", "continuation"): "pacsent.paper.continuation",
-    ("certificate", "A"): "pacsent.paper.word_certificate",
-    ("certificate", "B"): "pacsent.paper.document_certificate",
-    ("certificate", "C"): "pacsent.paper.squared_certificate",
-    ("certificate", "D"): "pacsent.paper.heuristic_certificate",
+    "model": {
+        "WordVectors": "pacsent.words.vectors",
+        "SentenceVectorizer": "pacsent.sentences.methods",
+        "ExternalEncoder": "pacsent.sentences.external_encoders",
+        "ConcatenatedEncoder": "pacsent.sentences.external_encoders",
+        "StaticEncoder": "pacsent.sentences.static_encoder",
+        "Index": "pacsent.search.index",
+        "TextClassifier": "pacsent.classify.classifier",
+        "CertifiedClassifier": "pacsent.predict.certified_classifier",
+    },
+    "file": {
+        "word vectors": "pacsent.words.formats",
+    },
+    # Word vectors may be saved with one of these instead of a fitted encoder of sentences.
+    "sentence encoder": {
+        "mean": "pacsent.sentences.methods",
+        "unit": "pacsent.sentences.static_encoder",
+    },
+    # These encode without scikit-learn, in place of the encoder of that name.
+    "plain encoder": {
+        "StaticEncoder": "pacsent.sentences.plain_encoder",
+        "mean": "pacsent.sentences.plain_encoder",
+        "unit": "pacsent.sentences.plain_encoder",
+    },
+    "certificate": {
+        "error": "pacsent.certify.error_certificate",
+        "multilabel": "pacsent.certify.multilabel_certificate",
+        "anytime error": "pacsent.certify.count_certificates",
+        "search": "pacsent.search.certificate",
+        "label check": "pacsent.classify.label_checking",
+        "fidelity": "pacsent.sentences.distillation_certificate",
+        "continuation": "pacsent.paper.continuation",
+        "A": "pacsent.paper.word_certificate",
+        "B": "pacsent.paper.document_certificate",
+        "C": "pacsent.paper.squared_certificate",
+        "D": "pacsent.paper.heuristic_certificate",
+    },
 }
+# (group, kind): reader; filled when modules are imported
 _READERS: dict[tuple[str, str], Callable[..., Any]] = {}
 
 
-def register(what: str, kind: str, reader: Callable[..., Any]) -> None:
+def register(group: str, kind: str, reader: Callable[..., Any]) -> None:
     """Use `reader` for files of this kind."""
-    _READERS[what, kind] = reader
+    _READERS[group, kind] = reader
 
 
-def find_reader(what: str, kind: Any) -> Callable[..., Any] | None:
+def find_reader(group: str, kind: Any) -> Callable[..., Any] | None:
     """Return the reader of a kind; None if there is none."""
     if not isinstance(kind, str):
         return None
-    if (what, kind) not in _READERS and (what, kind) in MODULES:
-        importlib.import_module(MODULES[what, kind])
-    return _READERS.get((what, kind))
+    module = MODULES.get(group, {}).get(kind)
+    if module is not None and (group, kind) not in _READERS:
+        importlib.import_module(module)
+    return _READERS.get((group, kind))
 
 
-def kinds(what: str) -> list[str]:
+def kinds(group: str) -> list[str]:
     """Return the kinds that can be read."""
-    return [kind for group, kind in MODULES if group == what]
+    return list(MODULES.get(group, {}))

@@ -17,8 +17,10 @@ from typing import Any
 
 def n_cores(root: Path = Path("/sys/fs/cgroup")) -> int:
     """Cores this process may use: what its affinity and its container leave of the machine's."""
-    has_affinity = hasattr(os, "sched_getaffinity")
-    usable = len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count() or 1
+    if hasattr(os, "sched_getaffinity"):
+        usable = len(os.sched_getaffinity(0))
+    else:
+        usable = os.cpu_count() or 1
     # Every batch of texts asks, and the file takes longer to read than a text to classify.
     quota = _quota_of_container(root, int(time.monotonic()))
     return max(1, usable if quota is None else min(usable, quota))
@@ -42,12 +44,14 @@ def n_threads(n_jobs: int | None) -> int:
             "n_jobs must be a number of threads, -1 or None for all cores, -2 for all but one. "
             f"Got {n_jobs!r} instead."
         )
-    return int(n_jobs) if n_jobs > 0 else max(1, n_cores() + 1 + int(n_jobs))
+    if n_jobs > 0:
+        return int(n_jobs)
+    return max(1, n_cores() + 1 + int(n_jobs))
 
 
 _BLAS_LOCK = Lock()
-_BLAS_USERS = 0
-_BLAS_LIMIT = None
+_BLAS_USERS = 0  # threads inside of `one_blas_thread`
+_BLAS_LIMIT: Any = None  # of threadpoolctl, while there is such a thread
 
 
 @lru_cache(maxsize=1)
@@ -72,8 +76,10 @@ def one_blas_thread() -> Iterator[None]:
     with _BLAS_LOCK:
         if _BLAS_USERS == 0:
             _any_thread_may_limit()
-            _BLAS_LIMIT = _thread_pools(len(sys.modules)).limit(limits=1, user_api="blas")
+            pools = _thread_pools(len(sys.modules))
+            _BLAS_LIMIT = pools.limit(limits=1, user_api="blas")
         _BLAS_USERS += 1
+
     try:
         yield
     finally:
@@ -108,17 +114,21 @@ def in_order(
     >>> list(in_order(abs, [-2, 1, -3], 2))
     [2, 1, 3]
     """
-    n, items = n_threads(n_jobs), iter(items)
-    first = list(itertools.islice(items, 2))
-    if n == 1 or len(first) < 2:  # one piece of work: no thread to start
-        yield from map(function, itertools.chain(first, items))
+    n_workers = n_threads(n_jobs)
+    max_waiting = 2 * n_workers if ahead is None else ahead
+    iterator = iter(items)
+    first_items = list(itertools.islice(iterator, 2))
+    all_items = itertools.chain(first_items, iterator)
+    if n_workers == 1 or len(first_items) < 2:  # one piece of work: no thread to start
+        yield from map(function, all_items)
         return
+
     waiting: deque = deque()
-    with ThreadPoolExecutor(n) as pool:
+    with ThreadPoolExecutor(n_workers) as pool:
         try:
-            for item in itertools.chain(first, items):
+            for item in all_items:
                 waiting.append(pool.submit(function, item))
-                if len(waiting) > (2 * n if ahead is None else ahead):
+                if len(waiting) > max_waiting:
                     yield waiting.popleft().result()
             while waiting:
                 yield waiting.popleft().result()
