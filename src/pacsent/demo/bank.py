@@ -1,4 +1,4 @@
-"""The second page of the demo: how far can a classifier of 500 messages be trusted?"""
+"""The second page of the demo: a certified classifier of 500 messages, step by step."""
 
 import os
 import time
@@ -42,19 +42,24 @@ def run(
     messages; `say` is called with each line of progress.
     """
     started = time.perf_counter()
-    texts, intents, labelled, new = draw_messages(random_state)
-    new_texts = texts[new]
-    truth = intents[new]
-    others = [text for text, intent in zip(*load_banking()) if intent not in intents]
-    n_intents = len(set(intents.tolist()))
-    say(f"{N_LABELLED} labelled messages to a bank, {n_intents} intents; {len(new):,} new messages")
+    messages = draw_messages(random_state)
+    labelled = messages.labelled
+    new_texts = messages.texts[messages.new]
+    truth = messages.intents[messages.new]
+    n_intents = len(set(messages.intents.tolist()))
+    say(
+        f"{N_LABELLED} labelled messages to a bank, {n_intents} intents; "
+        f"{len(messages.new):,} new messages"
+    )
 
     classifier = CertifiedClassifier(TextClassifier(n_jobs=n_jobs), random_state=random_state)
-    certificate = classifier.fit(texts[labelled], intents[labelled]).certificate_
+    classifier.fit(messages.texts[labelled], messages.intents[labelled])
+    certificate = classifier.certificate_
     test_error = float(np.mean(classifier.predict(new_texts) != truth))
+    error_upper = rounded_up(certificate.error_upper, 3)
     say(
-        f"Certified: at most {rounded_up(certificate.error_upper, 3)} of its predictions are wrong,"
-        f" with 95% confidence. On the new messages: {test_error:.3f}"
+        f"Certified: at most {error_upper} of its predictions are wrong, with 95% confidence. On "
+        f"the new messages: {test_error:.3f}"
     )
 
     careful = classifier.abstain(error=ERROR)
@@ -67,7 +72,7 @@ def run(
     )
 
     prediction_sets = classifier.predict_set(new_texts, error=ERROR)
-    sizes = np.array([len(labels) for labels in prediction_sets])
+    sizes = np.array([len(labels) for labels in prediction_sets])  # (n_new,)
     is_missed = [intent not in labels for intent, labels in zip(truth, prediction_sets)]
     missed = float(np.mean(is_missed))
     say(
@@ -80,7 +85,8 @@ def run(
     hits = index.search(QUERY, 3)
     say(f"Search for {QUERY!r}: {hits[0].text!r}")
 
-    evidence, alarms = _monitor(classifier, (new_texts, others), random_state, say)
+    streams = (new_texts, _other_messages(messages.intents))
+    evidence, alarms = _monitor(classifier, streams, random_state, say)
 
     numbers = {
         "n_labelled": N_LABELLED,
@@ -97,26 +103,43 @@ def run(
         "seconds": time.perf_counter() - started,
     }
     shown = int(np.argmax(sizes > 1))  # the first message with several possible intents
+    examples = [(messages.texts[row], messages.intents[row]) for row in labelled[:3]]
     _write_page(
         Path(out) / "bank.html",
         numbers,
         (sizes, evidence),
         random_state=random_state,
-        examples=[(texts[row], intents[row]) for row in labelled[:3]],
+        examples=examples,
         classifier=classifier,
         careful=careful,
         message=str(new_texts[shown]),
         message_set=prediction_sets[shown],
         hits=hits,
     )
+
     path = Path(out) / "classifier.html"
     export_html(classifier, path, title="Messages to a bank", error=ERROR, overwrite=True)
     say(f"The classifier in one file, for any browser: {path}")
     return numbers
 
 
+def _other_messages(intents: np.ndarray) -> list[str]:
+    """Messages about intents that the classifier does not know."""
+    others = []
+    for text, intent in zip(*load_banking()):
+        if intent not in intents:
+            others.append(text)
+    return others
+
+
 def _write_page(path: Path, numbers: dict[str, Any], charted: tuple, **results: Any) -> None:
-    """The tutorial with these results, and charts if Altair is installed."""
+    """Write the tutorial with these results, and with charts if Altair is installed."""
+    specifications: list[dict] = []
+    runtime = ""
+    if altair_found():
+        specifications = _charts(numbers, *charted)
+        runtime = chart_runtime()
+    shown_numbers = {name: value for name, value in numbers.items() if name != "alarms"}
     page = render(
         "demo_bank.html",
         title="pacsent tutorial: a classifier whose error rate is certified",
@@ -124,10 +147,10 @@ def _write_page(path: Path, numbers: dict[str, Any], charted: tuple, **results: 
         error_upper_percent=rounded_up(100 * numbers["error_upper"], 1),
         monitored=(N_MONITORED, MONITOR_STEP),
         alarm_places=[numbers["alarms"].get(name) for name in STREAMS],
-        charts=_charts(numbers, *charted) if altair_found() else [],
-        runtime=chart_runtime() if altair_found() else "",
+        charts=specifications,
+        runtime=runtime,
         **results,
-        **{name: value for name, value in numbers.items() if name != "alarms"},
+        **shown_numbers,
     )
     with replacing(path, parents=True) as file:
         file.write(page.encode())
@@ -147,9 +170,8 @@ def _monitor(
         for start in range(0, N_MONITORED, MONITOR_STEP):
             monitor.update(stream[start : start + MONITOR_STEP])
             log_capital = np.log10(monitor.evidence)
-            evidence.append(
-                {"stream": name, "messages": monitor.n_seen, "log_capital": log_capital}
-            )
+            point = {"stream": name, "messages": monitor.n_seen, "log_capital": log_capital}
+            evidence.append(point)
 
         if monitor.alarm_at is None:
             say(f"Drift monitor, {name}: no alarm")
@@ -161,19 +183,35 @@ def _monitor(
 
 def _charts(numbers: dict, sizes: np.ndarray, evidence: list[dict]) -> list[dict]:
     """Vega-Lite specifications: sizes of prediction sets, error against bound, drift."""
+    return [
+        _chart_of_sizes(sizes),
+        charts.guarantees(numbers, ERROR),
+        _chart_of_drift(evidence),
+    ]
+
+
+def _chart_of_sizes(sizes: np.ndarray) -> dict:
     import altair as alt
 
     counts = []
     for size in np.unique(sizes):
         n_messages = int((sizes == size).sum())
         counts.append({"size": int(size), "messages": n_messages})
-    size_axis = alt.Axis(labelAngle=0)
-    size_x = alt.X("size:O", title="intents in the prediction set", axis=size_axis)
-    count_y = alt.Y("messages:Q", title="messages", axis=alt.Axis(tickCount=5))
-    set_sizes = alt.Chart(alt.Data(values=counts)).mark_bar(color=charts.BLUE)
-    set_sizes = set_sizes.encode(x=size_x, y=count_y)
 
-    x = alt.X("messages:Q", title="messages read", axis=alt.Axis(tickCount=5))
+    size_axis = alt.Axis(labelAngle=0)
+    x = alt.X("size:O", title="intents in the prediction set", axis=size_axis)
+    count_axis = alt.Axis(tickCount=5)
+    y = alt.Y("messages:Q", title="messages", axis=count_axis)
+    bars = alt.Chart(alt.Data(values=counts)).mark_bar(color=charts.BLUE)
+    bars = bars.encode(x=x, y=y)
+    return bars.properties(width="container", height=200).to_dict()
+
+
+def _chart_of_drift(evidence: list[dict]) -> dict:
+    import altair as alt
+
+    axis = alt.Axis(tickCount=5)
+    x = alt.X("messages:Q", title="messages read", axis=axis)
     y = alt.Y("log_capital:Q", title="evidence of drift (powers of ten)")
     legend = alt.Legend(orient="bottom", title=None, columns=1, labelLimit=300)
     scale = alt.Scale(range=[charts.ORANGE, charts.BLUE])
@@ -185,9 +223,4 @@ def _charts(numbers: dict, sizes: np.ndarray, evidence: list[dict]) -> list[dict
     threshold = alt.Chart(alt.Data(values=alarm_rows)).mark_rule(strokeDash=charts.DASHED)
     threshold = threshold.encode(y="alarm:Q")
     drift = lines + threshold
-
-    return [
-        set_sizes.properties(width="container", height=200).to_dict(),
-        charts.guarantees(numbers, ERROR),
-        drift.properties(width="container", height=260).to_dict(),
-    ]
+    return drift.properties(width="container", height=260).to_dict()

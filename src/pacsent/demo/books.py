@@ -35,6 +35,7 @@ N_CORPUS = 1800  # passages that train the word vectors
 N_LABELLED = 600
 N_DIMS = 100
 N_NEGATIVES = 15
+_MIN_SCORED_WORDS = 20  # of a text: shorter ones have too few in each half
 BIASES = np.linspace(0.0, 8.0, 41)  # added to scores before their sign is taken
 N_FOR_BIAS = 200  # labelled passages that choose among them
 DELTA = 0.05
@@ -100,17 +101,22 @@ def run(
     say(f"One sentence: a Gaussian in {N_DIMS} dimensions, {kl[0]:.2f} nats from its prior")
 
     bias = choose_bias(SplitTexts(words, books.labelled[:N_FOR_BIAS], random_state))
-    scores = word_scores(words, books.corpus, books.new, random_state)
-    scores = {group: values + bias for group, values in scores.items()}
-    recognised = {group: float(np.mean(values > 0)) for group, values in scores.items()}
-    say("Called words of the text: " + ", ".join(f"{k} {v:.0%}" for k, v in recognised.items()))
+    scores: dict[str, np.ndarray] = {}
+    recognised: dict[str, float] = {}
+    unbiased_scores = word_scores(words, books.corpus, books.new, random_state)
+    for group, values in unbiased_scores.items():
+        scores[group] = values + bias
+        recognised[group] = float(np.mean(scores[group] > 0))
+    fractions = [f"{group} {fraction:.0%}" for group, fraction in recognised.items()]
+    say(f"Called words of the text: {', '.join(fractions)}")
 
     split = SplitTexts(words, books.new, random_state)
     bound_rows = bound_against_lam(split, bias)
     best = min(bound_rows, key=lambda row: row["bound"])
+    word_bound = rounded_up(best["bound"], 3)
     say(
-        f"Theorem 1 for the words of {len(books.new)} new passages: at most "
-        f"{rounded_up(best['bound'], 3)}, measured {best['measured']:.3f}"
+        f"Theorem 1 for the words of {len(books.new)} new passages: at most {word_bound}, "
+        f"measured {best['measured']:.3f}"
     )
 
     variances = variance_against_length(words, books)
@@ -126,9 +132,9 @@ def run(
     outcomes = measure_guarantees(classifier, books)
     say(certificate.summary())
 
-    theorem_1 = kl_inverse(  # Theorem 1 at its best lambda
-        certificate.n_errors / certificate.n, np.log(1.0 / DELTA) / certificate.n
-    )
+    # Theorem 1 at its best lambda.
+    n = certificate.n
+    theorem_1 = kl_inverse(certificate.n_errors / n, np.log(1.0 / DELTA) / n)
     numbers = {
         "n_words": words.n_words,
         "kl": float(kl[0]),
@@ -157,35 +163,45 @@ def run(
         "missed": outcomes["missed"],
         "cpu_seconds": time.process_time() - started,
     }
-    page = render(
-        "demo_books.html",
-        title="pacsent: the paper, and what it proves",
+    _write_page(
+        Path(out) / "index.html",
+        numbers,
         charts=_charts(words, path, scores, bound_rows, variances, table, numbers),
-        runtime=chart_runtime() if altair_found() else "",
         random_state=random_state,
         summary=certificate.summary(),
         sentence=sentence,
         shape=mean.shape,
         neighbours=_neighbours(words),
         careful=outcomes["careful"],
+    )
+    return numbers
+
+
+def _write_page(path: Path, numbers: dict[str, Any], **results: Any) -> None:
+    """Write the page with these results; bounds are rounded up."""
+    page = render(
+        "demo_books.html",
+        title="pacsent: the paper, and what it proves",
+        runtime=chart_runtime() if altair_found() else "",
         error=ERROR,
-        word_bound_text=rounded_up(best["bound"], 3),
-        prior_bound_text=rounded_up(bound_rows[0]["bound"], 3),
-        error_upper_text=rounded_up(certificate.error_upper, 3),
-        error_upper_percent=rounded_up(100 * certificate.error_upper, 1),
+        word_bound_text=rounded_up(numbers["word_bound"], 3),
+        prior_bound_text=rounded_up(numbers["prior_bound"], 3),
+        error_upper_text=rounded_up(numbers["error_upper"], 3),
+        error_upper_percent=rounded_up(100 * numbers["error_upper"], 1),
         theorem_1_text=rounded_up(numbers["theorem_1"], 3),
+        **results,
         **numbers,
     )
-    with replacing(Path(out) / "index.html", parents=True) as file:
+    with replacing(path, parents=True) as file:
         file.write(page.encode())
-    return numbers
 
 
 def _shuffled_books(random_state: int) -> Books:
     passages = load_books()
     order = np.random.default_rng(random_state).permutation(len(passages))
-    texts = [passages[i].text for i in order]
-    return Books(texts, np.array([passages[i].author for i in order]))
+    texts = [passages[row].text for row in order]
+    authors = [passages[row].author for row in order]
+    return Books(texts, np.array(authors))
 
 
 def _short_sentence(texts: Sequence[str], words: WordVectors) -> str:
@@ -208,7 +224,7 @@ def _neighbours(words: WordVectors) -> list[tuple[str, list[str], list[str]]]:
 
 
 class Path2D(NamedTuple):
-    """Posterior means in the plane of a sentence, and spreads: what the third figure shows."""
+    """Posterior means in the plane of a sentence, and spreads, for the third figure."""
 
     points: list[dict]  # method, lam, x, y
     prior_sd: float
@@ -216,10 +232,21 @@ class Path2D(NamedTuple):
 
 
 def posterior_path(words: WordVectors, corpus: list[str], sentence: str) -> Path2D:
-    """Where the posterior mean of a sentence goes as lambda grows, seen in a plane.
+    """The way of a sentence's posterior mean as lambda grows, seen in a plane.
 
     The plane is spanned by the way from the prior mean to the mean of the input vectors, and by
     the way of PB-neg.
+
+    Parameters
+    ----------
+    words : WordVectors
+    corpus : list of str
+        Texts that the methods are fitted on.
+    sentence : str
+
+    Returns
+    -------
+    path : Path2D
     """
     means: dict[tuple[str, float], np.ndarray] = {}
     sds: dict[tuple[str, float], float] = {}
@@ -231,8 +258,10 @@ def posterior_path(words: WordVectors, corpus: list[str], sentence: str) -> Path
             sds[method, lam] = float(np.sqrt(variance[0]))
     prior_mean, prior_variance = encoder.prior([sentence])
     ids = words.vocabulary.encode([sentence]).ids
-    data_mean = np.asarray(words.input_vectors, float)[ids].mean(axis=0)
+    input_vectors = np.asarray(words.input_vectors, float)
+    data_mean = input_vectors[ids].mean(axis=0)  # (n_dims,)
 
+    # An orthonormal basis of the plane.
     first = data_mean - prior_mean[0]
     first = first / np.linalg.norm(first)
     way = means["PB-neg", PATH_LAMS[-1]] - prior_mean[0]
@@ -242,8 +271,9 @@ def posterior_path(words: WordVectors, corpus: list[str], sentence: str) -> Path
     points = []
     for (method, lam), mean in means.items():
         away = mean - prior_mean[0]
-        point = {"x": float(away @ first), "y": float(away @ second)}
-        points.append({"method": method, "lam": lam, **point})
+        x = float(away @ first)
+        y = float(away @ second)
+        points.append({"method": method, "lam": lam, "x": x, "y": y})
     end = data_mean - prior_mean[0]
     points.append({"method": "data", "lam": None, "x": float(end @ first), "y": 0.0})
     return Path2D(points, float(np.sqrt(prior_variance[0])), sds["PB-neg", LAM])
@@ -258,13 +288,17 @@ def word_scores(
     """
     rng = np.random.default_rng(random_state)
     encoded = words.vocabulary.encode(texts)
-    documents = [part for part in np.split(encoded.ids, encoded.offsets[1:-1]) if part.size >= 20]
-    heads = [ids[: ids.size // 2] for ids in documents]
-    tails = [ids[ids.size // 2 :] for ids in documents]
+    heads: list[np.ndarray] = []
+    tails: list[np.ndarray] = []
+    for ids in np.split(encoded.ids, encoded.offsets[1:-1]):
+        if ids.size >= _MIN_SCORED_WORDS:
+            middle = ids.size // 2
+            heads.append(ids[:middle])
+            tails.append(ids[middle:])
+
     encoder = make_encoder("PB-neg", words, lam=LAM).fit(corpus)
-    first_halves = Encoded.from_lengths(
-        np.concatenate(heads), np.array([head.size for head in heads])
-    )
+    n_head_words = np.array([head.size for head in heads])  # (n_texts,)
+    first_halves = Encoded.from_lengths(np.concatenate(heads), n_head_words)
     means, _ = encoder.posterior(first_halves)
 
     input_vectors = np.asarray(words.input_vectors, float)
@@ -272,9 +306,10 @@ def word_scores(
     groups: dict[str, list[np.ndarray]] = {"its own": [], "unseen": [], "negative samples": []}
     for mean, head, tail in zip(means.astype(float), heads, tails):
         unseen = tail[~np.isin(tail, head)]
-        drawn = rng.choice(noise.size, size=head.size, p=noise)
-        for group, ids in zip(groups, (head, unseen, drawn)):
-            groups[group].append(input_vectors[ids] @ mean)
+        negatives = rng.choice(noise.size, size=head.size, p=noise)
+        groups["its own"].append(input_vectors[head] @ mean)
+        groups["unseen"].append(input_vectors[unseen] @ mean)
+        groups["negative samples"].append(input_vectors[negatives] @ mean)
     return {group: np.concatenate(values) for group, values in groups.items()}
 
 
@@ -287,7 +322,7 @@ class SplitTexts:
     """The tokens of texts in three parts: for the prior, for the sample, and to measure.
 
     The prior of a text is N(m, I/n), with m the mean of the output vectors of the n tokens of its
-    first part. What Theorem 1 bounds is the balanced risk of vectors drawn from the posteriors:
+    first part. Theorem 1 bounds the balanced risk of vectors drawn from the posteriors:
     half the fraction of the text's words that they call negative samples, plus half the fraction of
     negative samples that they call words of the text, which is known exactly.
     """
@@ -315,7 +350,8 @@ class SplitTexts:
         self, mean: np.ndarray, variance: np.ndarray, tokens: Encoded, bias: float
     ) -> float:
         """The fraction of tokens that vectors drawn from the posteriors call negative samples."""
-        text = np.repeat(np.arange(len(mean)), np.diff(tokens.offsets))  # (n_tokens,)
+        n_text_tokens = np.diff(tokens.offsets)  # (n_texts,)
+        text = np.repeat(np.arange(len(mean)), n_text_tokens)  # (n_tokens,)
         vectors = self.input_vectors[tokens.ids]  # (n_tokens, n_dims)
         scores = np.sum(mean[text] * vectors, axis=1) + bias
         spreads = np.sqrt(variance[text]) * np.linalg.norm(vectors, axis=1)
@@ -324,8 +360,9 @@ class SplitTexts:
     def noise_risk(self, mean: np.ndarray, variance: np.ndarray, bias: float) -> float:
         """The fraction of negative samples that they call words of the text."""
         scores = mean @ self.input_vectors.T + bias  # (n_texts, n_words)
-        spreads = np.sqrt(variance)[:, None] * np.linalg.norm(self.input_vectors, axis=1)
-        errors = gibbs_error(scores, spreads, y=-1) @ self.noise
+        lengths = np.linalg.norm(self.input_vectors, axis=1)  # (n_words,)
+        spreads = np.sqrt(variance)[:, None] * lengths
+        errors = gibbs_error(scores, spreads, y=-1) @ self.noise  # (n_texts,)
         return float(np.average(errors, weights=np.diff(self.sample.offsets)))
 
 
@@ -338,12 +375,13 @@ def _means(vectors: np.ndarray, tokens: Encoded) -> np.ndarray:
 def choose_bias(split: SplitTexts) -> float:
     """The bias with the smallest balanced risk of the priors of these texts."""
     mean, variance = split.posterior(0.0)
-    risks = [
-        split.token_risk(mean, variance, split.sample, bias)
-        + split.noise_risk(mean, variance, bias)
-        for bias in BIASES
-    ]
-    return float(BIASES[int(np.argmin(risks))])
+    risks = []
+    for bias in BIASES:
+        token_risk = split.token_risk(mean, variance, split.sample, bias)
+        noise_risk = split.noise_risk(mean, variance, bias)
+        risks.append(token_risk + noise_risk)
+    best = int(np.argmin(risks))
+    return float(BIASES[best])
 
 
 def bound_against_lam(split: SplitTexts, bias: float) -> list[dict]:
@@ -352,10 +390,12 @@ def bound_against_lam(split: SplitTexts, bias: float) -> list[dict]:
     Its own lambda is the number of tokens, so that it holds for all these posteriors at once.
     """
     n = split.n_tokens
+    prior_variance = 1.0 / split.n_prior
     rows = []
     for lam in BOUND_LAMS:
         mean, variance = split.posterior(lam)
-        kl = float(np.sum(kl_gaussians(mean, variance, split.prior_mean, 1.0 / split.n_prior)))
+        text_kls = kl_gaussians(mean, variance, split.prior_mean, prior_variance)  # (n_texts,)
+        kl = float(np.sum(text_kls))
         risk = split.token_risk(mean, variance, split.sample, bias)
         noise_risk = split.noise_risk(mean, variance, bias)
         measured = split.token_risk(mean, variance, split.held_out, bias)
@@ -381,16 +421,20 @@ def variance_against_length(words: WordVectors, books: Books) -> list[dict]:
     encoded = words.vocabulary.encode(books.new)
     lengths = np.diff(encoded.offsets)
     longest = int(np.argmax(lengths))
-    ids = encoded.ids[encoded.offsets[longest] : encoded.offsets[longest + 1]]
+    start, end = encoded.offsets[longest : longest + 2]
+    ids = encoded.ids[start:end]
+
     rows = []
     for n in LENGTHS:
-        cut = Encoded.from_lengths(ids[:n], np.array([n]))
+        beginning = Encoded.from_lengths(ids[:n], np.array([n]))
+        _, corrected = closed_form.posterior(beginning)
+        _, pb_neg = solved.posterior(beginning)
         rows.append(
             {
                 "n": n,
                 "printed": float(closed_form.prior_variance),
-                "corrected": float(closed_form.posterior(cut)[1][0]),
-                "PB-neg": float(solved.posterior(cut)[1][0]),
+                "corrected": float(corrected[0]),
+                "PB-neg": float(pb_neg[0]),
             }
         )
     return rows
@@ -422,25 +466,37 @@ def score_methods(words: WordVectors, books: Books, n_jobs: int | None) -> list[
 
 
 def measure_guarantees(classifier: CertifiedClassifier, books: Books) -> dict[str, Any]:
-    """What the classifier's guarantees are worth on the new passages."""
+    """Error rates on the new passages, of all predictions, of answers and of prediction sets."""
     truth = books.new_labels
     test_error = float(np.mean(classifier.predict(books.new) != truth))
+
     careful = classifier.abstain(error=ERROR)
     answers = np.array(careful.predict(books.new), dtype=object)
-    answered = np.array([answer is not None for answer in answers])
-    sets = classifier.predict_set(books.new, error=ERROR)
-    missed = [author not in labels for author, labels in zip(truth, sets)]
+    is_answered = np.array([answer is not None for answer in answers])
+    is_wrong = answers[is_answered] != truth[is_answered]
+
+    prediction_sets = classifier.predict_set(books.new, error=ERROR)
+    set_sizes = [len(labels) for labels in prediction_sets]
+    is_missed = [author not in labels for author, labels in zip(truth, prediction_sets)]
     return {
         "careful": careful,
         "test_error": test_error,
-        "answered": float(answered.mean()),
-        "answered_error": float(np.mean(answers[answered] != truth[answered])),
-        "mean_set_size": float(np.mean([len(labels) for labels in sets])),
-        "missed": float(np.mean(missed)),
+        "answered": float(is_answered.mean()),
+        "answered_error": float(np.mean(is_wrong)),
+        "mean_set_size": float(np.mean(set_sizes)),
+        "missed": float(np.mean(is_missed)),
     }
 
 
-def _charts(words, path, scores, bound_rows, variances, table, numbers) -> list[dict]:
+def _charts(
+    words: WordVectors,
+    path: Path2D,
+    scores: dict[str, np.ndarray],
+    bound_rows: list[dict],
+    variances: list[dict],
+    table: list[dict],
+    numbers: dict[str, Any],
+) -> list[dict]:
     if not altair_found():
         return []
     return [

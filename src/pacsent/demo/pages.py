@@ -27,9 +27,13 @@ def run(
         Threads.
     say : callable
         Called with each line of progress.
+
+    Returns
+    -------
+    numbers : dict
+        {"books": ..., "bank": ...}, the numbers of each page by name.
     """
-    settings: dict[str, Any] = {"random_state": random_state, "n_jobs": n_jobs, "say": say}
-    of_books = books.run(out, **settings)
-    of_bank = bank.run(out, **settings)
+    book_numbers = books.run(out, random_state=random_state, n_jobs=n_jobs, say=say)
+    bank_numbers = bank.run(out, random_state=random_state, n_jobs=n_jobs, say=say)
     write_tables(out, random_state=random_state)
-    return {"books": of_books, "bank": of_bank}
+    return {"books": book_numbers, "bank": bank_numbers}

@@ -46,8 +46,10 @@ def write_tables(folder: str | os.PathLike, *, random_state: int = 0) -> None:
     labels = messages.intents[messages.labelled].tolist()
     new_texts = messages.texts[messages.new].tolist()
 
-    _write(Path(folder) / "mine.csv", ("text", "label"), list(zip(labelled_texts, labels)))
-    _write(Path(folder) / "new.csv", ("text",), [(text,) for text in new_texts])
+    labelled_rows = list(zip(labelled_texts, labels))
+    new_rows = [(text,) for text in new_texts]
+    _write(Path(folder) / "mine.csv", ("text", "label"), labelled_rows)
+    _write(Path(folder) / "new.csv", ("text",), new_rows)
 
 
 def _write(path: Path, header: tuple[str, ...], rows: list) -> None:
