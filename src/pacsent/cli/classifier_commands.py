@@ -426,13 +426,18 @@ def evaluate(paths: tuple[str, ...], k: int, as_json: bool, **options: Any) -> N
         rows = labelled.rows
         condition = labelled.condition
 
-    errors = [{**error, "row": rows[error["row"]]} for error in result.errors[:k]]
+    errors = _with_rows_of_file(result.errors[:k], rows)
     lines = [str(result)]
     if condition:
         lines.append(f"{condition[0].upper()}{condition[1:]}.")
     lines += [_describe_error(error, ids) for error in errors]
     numbers = {**result.to_dict(), "errors": inputs.number_rows(errors, ids)}
     show(numbers, "\n".join(lines), as_json)
+
+
+def _with_rows_of_file(errors: list[dict[str, Any]], rows: list[int]) -> list[dict[str, Any]]:
+    """Wrong answers, each with the row of its text in the file."""
+    return [{**error, "row": rows[error["row"]]} for error in errors]
 
 
 def _describe_error(error: dict[str, Any], ids: list | None) -> str:
@@ -493,7 +498,7 @@ def report(
         learning_curve = tools.fit_learning_curve(texts, labels, model=fresh, random_state=0)
     result = report(classifier, texts, labels, curve=learning_curve, audit=audited)
 
-    errors = [{**error, "row": labelled.rows[error["row"]]} for error in result.errors]
+    errors = _with_rows_of_file(result.errors, labelled.rows)
     if ids is not None:
         errors = [{**error, "id": ids[error["row"]]} for error in errors]
     result = replace(result, errors=errors)

@@ -85,6 +85,16 @@ def read_texts(path: str, options: dict, *, progress: bool = False) -> Iterator[
     return generate()
 
 
+def format_of(path: str, input_format: str | None) -> str:
+    """The format of a file: that of --input-format, or by its name, or lines of text."""
+    from pacsent.text.tables import kind_of
+
+    if input_format is not None:
+        return input_format
+    kind, _ = kind_of(Path(path).name)
+    return kind or "text"
+
+
 def read_columns(
     path: str, options: dict, columns: Sequence[str] = ("*",)
 ) -> tuple[Any, list[str], dict[str, list]]:

@@ -259,9 +259,9 @@ def _read_machine_labels(
     data: str, label_column: str | None, options: dict[str, Any]
 ) -> tuple[list[str], list[str]]:
     """Texts, and the label of the machine for each."""
-    from pacsent.text.tables import kind_of, read_labelled_table
+    from pacsent.text.tables import read_labelled_table
 
-    kind = options["input_format"] or kind_of(Path(data).name)[0] or "text"
+    kind = inputs.format_of(data, options["input_format"])
     default_column = None if kind == "text" else "label"
     table = read_labelled_table(
         data,
@@ -485,9 +485,9 @@ def _draw_reviewed(texts: list[str], every_row: bool, random_state: int | None) 
 
 def _columns_of(data: str, options: dict[str, Any], added: list[str]) -> dict[str, list]:
     """The columns of DATA, renamed where a command adds one of the same name."""
-    from pacsent.text.tables import kind_of, output_names, read_labelled_table
+    from pacsent.text.tables import output_names, read_labelled_table
 
-    kind = options["input_format"] or kind_of(Path(data).name)[0] or "text"
+    kind = inputs.format_of(data, options["input_format"])
     if kind == "text":
         table = read_labelled_table(data, kind=kind)
         return {"text": table.texts or [], "label": table.labels}

@@ -162,9 +162,7 @@ def _read_documents(paths: tuple[str, ...], columns: dict[str, Any]) -> Iterator
 
 def _training_source(paths: tuple[str, ...], columns: dict[str, Any]) -> Any:
     """The texts for SkipGram: paths where it can read lines in parallel, else a stream."""
-    from pacsent.text.tables import kind_of
-
-    kinds = {columns["input_format"] or kind_of(Path(path).name)[0] or "text" for path in paths}
+    kinds = {inputs.format_of(path, columns["input_format"]) for path in paths}
     if kinds != {"text"} or columns["text_column"] is not None:
         return _read_documents(paths, columns)
     return "-" if paths == ("-",) else [Path(path) for path in paths]
