@@ -16,10 +16,11 @@ def import_optional(module: str, why: str, extra: str | None = None) -> Any:
     try:
         return importlib.import_module(module)
     except ImportError:
-        hint = install_hint(extra) if extra else f"Run: pip install {module.partition('.')[0]}"
+        package, _, _ = module.partition(".")
+        hint = install_hint(extra) if extra else f"Run: pip install {package}"
         raise ImportError(f"{why}, which is not installed. {hint}") from None
 
 
 def install_hint(extra: str) -> str:
-    """What to run to install an extra, from the package index and from a checkout."""
+    """The command that installs an extra, from the package index and from a checkout."""
     return f"Run: pip install 'pacsent[{extra}]' (in a checkout: pip install '.[{extra}]')"

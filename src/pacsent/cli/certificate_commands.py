@@ -275,6 +275,7 @@ def verify(
     elif is_of_rows:
         checked, unchecked = _verify_rows(loaded, texts, model, options)
     else:
+        assert model is not None
         encoder = inputs.open_encoder(model, options["method"], default="PB-L2", fitted=False)
         documents = list(inputs.read_texts(texts, options))
         checked, unchecked = loaded.verify(documents, encoder)

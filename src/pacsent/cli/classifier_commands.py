@@ -435,7 +435,7 @@ def evaluate(paths: tuple[str, ...], k: int, as_json: bool, **options: Any) -> N
     show(numbers, "\n".join(lines), as_json)
 
 
-def _with_rows_of_file(errors: list[dict[str, Any]], rows: list[int]) -> list[dict[str, Any]]:
+def _with_rows_of_file(errors: Iterable[dict[str, Any]], rows: list[int]) -> list[dict[str, Any]]:
     """Wrong answers, each with the row of its text in the file."""
     return [{**error, "row": rows[error["row"]]} for error in errors]
 

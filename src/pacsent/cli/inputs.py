@@ -25,7 +25,7 @@ def given_encoder() -> str | None:
     return context.meta.get("encoder") if context else None
 
 
-def open_model(model: str | None, what: str | None = None) -> Any:
+def open_model(model: str, what: str | None = None) -> Any:
     """Open MODEL; with `what`, anything but "a classifier" or "an index" is an error."""
     from pacsent.sentences.external_encoders import open_any
 
@@ -43,7 +43,7 @@ def open_model(model: str | None, what: str | None = None) -> Any:
 
 
 def open_encoder(
-    model: str | None, method: str | None = None, *, default: str | None = None, fitted: bool = True
+    model: str, method: str | None = None, *, default: str | None = None, fitted: bool = True
 ) -> Any:
     """The fitted method in a folder, or a method on the word vectors that are there."""
     from pacsent.sentences.encoder import EncoderMixin

@@ -77,7 +77,7 @@ class _Client:
 
     @property
     def is_withdrawn(self) -> bool:
-        """Whether an alarm stands: nothing more is compared."""
+        """True if an alarm stands: nothing more is compared."""
         return bool(self.comparison["differs"])
 
     def end_monitor(self) -> None:
@@ -97,7 +97,7 @@ class _Client:
 
     @property
     def is_due(self) -> bool:
-        """Whether as many rows wait as are compared at once."""
+        """True if as many rows wait as are compared at once."""
         n_seen = 0 if self.monitor is None else self.monitor.n_seen
         n_at_once = min(max(LEAST_AT_ONCE, int(SHARE_AT_ONCE * n_seen)), MOST_AT_ONCE)
         return self.n_waiting - self.n_comparing >= n_at_once

@@ -107,11 +107,8 @@ def _to_bytes(content: dict[str, Any]) -> bytes:
 
 def _linear_model(classifier: Any, model: TextClassifier) -> dict[str, Any]:
     """The classes, and all weights that decide between them."""
-    encoders = () if model.encoder_ is None else model.encoder_.parts
-    is_concatenated = isinstance(model.encoder_, ConcatenatedEncoder)
-    least, usual = model.character_weight_
     fitted = class_indices(classifier.classes_, model.classes_)
-    return {
+    classes = {
         "classes": [str(name) for name in classifier.classes_.tolist()],
         "fitted": fitted.tolist(),
         "listsWords": model.lists_words,
@@ -119,17 +116,27 @@ def _linear_model(classifier: Any, model: TextClassifier) -> dict[str, Any]:
         "nCommonWords": N_COMMON_WORDS,
         "coverageReason": coverage.REASON,
         "minLogProba": float(np.log(MIN_PROBABILITY)),
+    }
+
+    least, usual = model.character_weight_
+    ngram_model = {
         "ngrams": _ngrams(model.ngrams_, model.coef_ngrams_),
         "characters": _ngrams(model.characters_, model.coef_characters_),
         "share": {"least": least, "usual": usual, "ramp": UNKNOWN_RAMP},
         "intercept": model.intercept_.tolist(),
         "interceptCharacters": model.intercept_characters_.tolist(),
         "inverseTemperature": model.inverse_temperature_.tolist(),
+    }
+
+    encoders = () if model.encoder_ is None else model.encoder_.parts
+    is_concatenated = isinstance(model.encoder_, ConcatenatedEncoder)
+    vector_model = {
         "coefDense": model.coef_dense_,
         "mean": model.mean_vector_,
         "encoders": [_summed_parts(encoder, model.encoder_) for encoder in encoders],
         "factor": len(encoders) ** -0.5 if is_concatenated else 1.0,
     }
+    return classes | ngram_model | vector_model
 
 
 def _ngrams(part: Any, coef: np.ndarray) -> dict[str, Any]:
@@ -138,7 +145,8 @@ def _ngrams(part: Any, coef: np.ndarray) -> dict[str, Any]:
     idf = part.idf.astype(np.float32)
 
     # Half of the n-grams or more occur in the same texts as another and have its weights.
-    all_rows = np.column_stack([idf.view(np.int32), _zigzag(multiples)])
+    idf_bits = idf.view(np.int32)
+    all_rows = np.column_stack([idf_bits, _zigzag(multiples)])  # (n_ngrams, 1 + n_columns)
     table, rows = np.unique(all_rows, axis=0, return_inverse=True)  # rows: (n_ngrams,)
 
     differences = np.diff(part.hashes, prepend=np.uint64(0))  # they are sorted
@@ -245,6 +253,7 @@ def _calibration_set(classifier: Any) -> dict[str, Any]:
     if not rows_of_samples:
         all_rows = np.arange(len(calibration.labels))
         rows_of_samples[classifier.certificate_.sample] = all_rows.astype(np.uint32)
+
     return {
         "logProba": calibration.log_proba,
         "labels": calibration.labels.astype(np.uint32),

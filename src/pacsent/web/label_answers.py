@@ -55,9 +55,9 @@ def draw_streams(clusters: np.ndarray, evaluation_size: float, seed: int) -> Str
 
 
 class LabelAnswers:
-    """What the records of a journal add up to; a killed session is restored by them alone."""
+    """The sum of the records of a journal; a killed session is restored by them alone."""
 
-    def __init__(self, evaluation_rows: frozenset[int]):
+    def __init__(self, evaluation_rows: frozenset[int]) -> None:
         # row -> annotator -> label, None for a text that was skipped
         self.by_row: dict[int, dict[str, Any]] = {}
         # row -> label: the training labels when their number last reached one of `SIZES`

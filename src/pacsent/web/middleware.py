@@ -43,7 +43,7 @@ class RequestMiddleware:
 
     def __init__(
         self, app: Any, settings: ServerSettings, post_paths: frozenset[str] | None = None
-    ):
+    ) -> None:
         self._app = app
         self._settings = settings
         self._post_paths = post_paths
