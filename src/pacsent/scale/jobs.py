@@ -98,7 +98,13 @@ class Embed(_Job):
     batch_size = 1 << 13  # texts
 
     def open(self) -> Any:
-        """Return the fitted method, its parameters set and checked."""
+        """Open the model.
+
+        Returns
+        -------
+        encoder : encoder
+            The fitted method, its parameters set and checked.
+        """
         from pacsent.sentences.encoder import EncoderMixin
         from pacsent.sentences.external_encoders import open_any
         from pacsent.sentences.methods import as_vectorizer
@@ -112,7 +118,14 @@ class Embed(_Job):
     def load(self, encoder: Any = None) -> Callable[..., Batch]:
         """Return a thread-safe function from a list or an Arrow column of texts to a `Batch`.
 
-        `encoder` is what `open` returned, if that was called before.
+        Parameters
+        ----------
+        encoder : encoder, optional
+            The result of `open`, if that was called before.
+
+        Returns
+        -------
+        embed : callable
         """
         encoder = encoder or self.open()
         if encoder.word_vectors is None:
@@ -189,7 +202,14 @@ class Predict(_Job):
     batch_size = 1 << 12  # texts
 
     def open(self) -> tuple[Any, Any]:
-        """Return the classifier, and the rule for its answers; None if it is multi-label."""
+        """Open the model.
+
+        Returns
+        -------
+        classifier : TextClassifier or CertifiedClassifier
+        rule : AnswerRule or None
+            The rule for its answers; None if it is multi-label.
+        """
         from pacsent.predict.abstaining import AnswerRule
 
         classifier = storage.load(self.model, encoder=self.encoder)
@@ -211,7 +231,14 @@ class Predict(_Job):
     def load(self, opened: tuple[Any, Any] | None = None) -> Callable[..., Batch]:
         """Return a thread-safe function from a list or an Arrow column of texts to a `Batch`.
 
-        `opened` is what `open` returned, if that was called before.
+        Parameters
+        ----------
+        opened : tuple, optional
+            The result of `open`, if that was called before.
+
+        Returns
+        -------
+        predict : callable
         """
         classifier, rule = opened or self.open()
         names = np.array([str(name) for name in classifier.classes_], dtype=object)

@@ -15,14 +15,29 @@ _SAVE_INTERVAL_SECONDS = 2.0
 class Manifest:
     """The contents of a target: of each file its source, checksum, counts, coverage and bad rows.
 
-    `path` is manifest.json in the target, None if the target is a file; `settings` are the model
-    and everything else that the outputs depend on; `files` are the finished ones by their name,
-    `failed` is source to error, and `ignored` are sources whose format is not supported. `outdated`
-    are outputs of earlier runs whose input is no longer among the sources, or that were made in
-    another format: nothing deletes them, and whoever reads the folder reads them too.
+    Parameters
+    ----------
+    target : str or path
+        The folder of the outputs.
+    settings : dict
+        The model and everything else that the outputs depend on.
+
+    Attributes
+    ----------
+    path : str or None
+        manifest.json in the target; None if the target is a file.
+    files : dict
+        The finished files by their name.
+    failed : dict
+        Source -> error.
+    ignored : list of str
+        Sources whose format is not supported.
+    outdated : list of str
+        Outputs of earlier runs whose input is no longer among the sources, or that were made in
+        another format: nothing deletes them, and whoever reads the folder reads them too.
     """
 
-    def __init__(self, target: Any, settings: dict):
+    def __init__(self, target: Any, settings: dict) -> None:
         self.target = str(target).rstrip("/")
         self.settings = settings
         self.path: str | None = f"{self.target}/manifest.json"
@@ -36,7 +51,23 @@ class Manifest:
     def of_folder(
         cls, target: Any, settings: dict, shards: list[stores.Shard], *, overwrite: bool
     ) -> "Manifest":
-        """Read the manifest that an earlier run left, or start a new one."""
+        """Read the manifest that an earlier run left, or start a new one.
+
+        Parameters
+        ----------
+        target : str or path
+            The folder of the outputs.
+        settings : dict
+            Those of this run; an earlier run must have had the same.
+        shards : list of Shard
+            The files of this run.
+        overwrite : bool
+            Replace outputs of other settings.
+
+        Returns
+        -------
+        manifest : Manifest
+        """
         manifest = cls(target, json.loads(json.dumps(settings)))
         try:
             with stores.open_file(manifest.path) as file:
@@ -103,7 +134,14 @@ class Manifest:
         return False
 
     def add(self, shard: stores.Shard, result: Record | BaseException) -> None:
-        """Add a file that is finished, or failed."""
+        """Add a file that is finished, or failed.
+
+        Parameters
+        ----------
+        shard : Shard
+        result : Record or exception
+            The entry of a finished file, or the reason why it failed.
+        """
         if isinstance(result, Record):
             self.files[shard.name] = result
         else:
@@ -113,12 +151,22 @@ class Manifest:
             self.save()
 
     def totals(self) -> dict[str, Any]:
-        """Return sums over all files."""
+        """Return sums over all files.
+
+        Returns
+        -------
+        totals : dict
+            Numbers of files, rows, words and bytes, and "coverage", the fraction of words in the
+            vocabulary; None without words.
+        """
         totals: dict[str, Any] = {"files": len(self.files), "failed": len(self.failed)}
         for name in ("rows", "empty", "bad_rows", "known", "unknown", "bytes"):
             totals[name] = sum(getattr(record, name) for record in self.files.values())
+
         n_words = totals["known"] + totals["unknown"]
-        totals["coverage"] = round(totals["known"] / n_words, 6) if n_words else None
+        totals["coverage"] = None
+        if n_words:
+            totals["coverage"] = round(totals["known"] / n_words, 6)
         return totals
 
     def save(self) -> None:

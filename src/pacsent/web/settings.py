@@ -15,19 +15,45 @@ _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^/\s?#@]+")
 
 @dataclass(frozen=True)
 class ServerSettings:
-    """Limits and options of one server."""
+    """Limits and options of one server.
 
-    keys: tuple[bytes, ...] = ()  # SHA-256 of each API key; empty: no key is required
-    max_body: int = 8 << 20  # bytes of a request
-    max_texts: int = 2048  # in a request
-    max_tokens: int = 1_000_000  # words in all texts of a request
-    max_explained: int = 32  # texts of a request with explanations
-    max_explained_tokens: int = 1000  # words of each of them
-    max_concurrent: int = 256  # requests that a worker answers at once; others get status 429
-    timeout: float = 30.0  # seconds from the start of a request to its response
-    origins: tuple[str, ...] = ()  # web origins whose pages may call the server; "*" for all
-    error: float | None = None  # maximum error rate of answers; None: chosen by `AnswerRule`
-    delta: float | None = None  # probability that this guarantee fails; None: that of the model
+    Parameters
+    ----------
+    keys : tuple of bytes
+        SHA-256 of each API key, as `read_keys` returns them; empty: no key is required.
+    max_body : int
+        Bytes of a request.
+    max_texts : int
+        Texts of a request.
+    max_tokens : int
+        Words in all texts of a request.
+    max_explained : int
+        Texts of a request with explanations.
+    max_explained_tokens : int
+        Words of each text that is explained.
+    max_concurrent : int
+        Requests that a worker answers at once; others get status 429.
+    timeout : float
+        Seconds from the start of a request to its response.
+    origins : tuple of str
+        Web origins whose pages may call the server; "*" for all.
+    error : float, optional
+        Maximum error rate of answers; None is chosen by `AnswerRule`.
+    delta : float, optional
+        Probability that this guarantee fails; None is that of the model.
+    """
+
+    keys: tuple[bytes, ...] = ()
+    max_body: int = 8 << 20
+    max_texts: int = 2048
+    max_tokens: int = 1_000_000
+    max_explained: int = 32
+    max_explained_tokens: int = 1000
+    max_concurrent: int = 256
+    timeout: float = 30.0
+    origins: tuple[str, ...] = ()
+    error: float | None = None
+    delta: float | None = None
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
