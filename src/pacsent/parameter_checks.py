@@ -66,7 +66,7 @@ class StrOptions:
     "a str among {'error', 'warn'}"
     """
 
-    def __init__(self, options: Iterable[str]):
+    def __init__(self, options: Iterable[str]) -> None:
         self.options = set(options)
 
     def allows(self, value: Any) -> bool:

@@ -17,7 +17,7 @@ _SHORT_WORK = 0.5  # seconds before the bar appears: quick work shows none
 class Bar:
     """The completed part of some work, shown by a thread; without a unit only the percentage."""
 
-    def __init__(self, description: str, total: float | None, unit: str):
+    def __init__(self, description: str, total: float | None, unit: str) -> None:
         self.description = description
         self.total = total
         self.unit = unit

@@ -327,7 +327,7 @@ class SplitTexts:
     negative samples that they call words of the text, which is known exactly.
     """
 
-    def __init__(self, words: WordVectors, texts: list[str], random_state: int):
+    def __init__(self, words: WordVectors, texts: list[str], random_state: int) -> None:
         rng = np.random.default_rng(random_state)
         parts = split_tokens(words.vocabulary.encode(texts), 1 / 3, 1 / 3, rng)
         self.sample = parts.sample

@@ -36,7 +36,7 @@ class Embedder:
     ... )
     """
 
-    def __init__(self, model: Any, text_column: str = "text", **options: Any):
+    def __init__(self, model: Any, text_column: str = "text", **options: Any) -> None:
         self.text_column = text_column
         self.job = Embed(str(model), **options)
 

@@ -119,7 +119,7 @@ class _Client:
 class ClientMonitors:
     """The drift monitors of one model, one for each client."""
 
-    def __init__(self, classifier: Any, n_workers: int = 1):
+    def __init__(self, classifier: Any, n_workers: int = 1) -> None:
         self._first = DriftMonitor(classifier)  # sees nothing; the others are its successors
         self._first.n_remembered = _N_REMEMBERED
         self.n_workers = n_workers  # that answer for this model, each with monitors of its own

@@ -37,7 +37,7 @@ _EMPTY_TEXT: Content = {
 class Context:
     """The settings of the server, the client, and the time at which it stops waiting."""
 
-    def __init__(self, settings: ServerSettings, client: str = ""):
+    def __init__(self, settings: ServerSettings, client: str = "") -> None:
         self.settings = settings
         self.client = client  # the digest of its API key; "" where the server has no keys
         self._deadline = time.monotonic() + settings.timeout

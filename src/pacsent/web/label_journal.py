@@ -26,7 +26,7 @@ class Journal:
 
     def __init__(
         self, path: str | os.PathLike, head: dict[str, Any], defaults: dict[str, int] | None = None
-    ):
+    ) -> None:
         self.path = Path(path)
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)

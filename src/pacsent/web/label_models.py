@@ -31,7 +31,7 @@ class LabelModels:
 
     def __init__(
         self, texts: Sequence[str], streams: Streams, answers: LabelAnswers, lock: Any, encoder: Any
-    ):
+    ) -> None:
         self._texts = texts
         self._streams = streams
         self._answers = answers

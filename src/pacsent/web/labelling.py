@@ -63,7 +63,9 @@ class LabelSession:
     next: Callable[..., Task | None]
     _candidates: Callable[[set[int]], Iterable[int]]
 
-    def __init__(self, texts: Any, classes: Any, folder: Any, random_state: Any, head: dict):
+    def __init__(
+        self, texts: Any, classes: Any, folder: Any, random_state: Any, head: dict
+    ) -> None:
         self.texts = as_texts(texts)
         self.classes = [str(name).strip() for name in classes]
         self._check_classes()
@@ -285,7 +287,7 @@ class Labelling(LabelSession):
         evaluation_size: float = 0.5,
         encoder: Any = "english",
         random_state: int | None = None,
-    ):
+    ) -> None:
         self.delta = check_probability("delta", delta)
         self.goal = None if goal is None else check_probability("goal", goal)
         self._evaluation_size = check_probability("evaluation_size", evaluation_size)
@@ -528,7 +530,7 @@ class LabelCheck(LabelSession):
         random_state: int | None = None,
         known: Mapping[int, Any] | None = None,
         known_are_random: bool = False,
-    ):
+    ) -> None:
         texts = as_texts(texts)
         self.machine = list(labels)
         self._how: dict[str, Any] = {"error": error, "delta": delta}

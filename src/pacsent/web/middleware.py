@@ -143,7 +143,7 @@ def _record(scope: Any, status: int, seconds: float) -> None:
 class _Exchange:
     """The body of one request, limited in size, and its response, whose status is recorded."""
 
-    def __init__(self, receive: Any, send: Any, request_id: str, max_body: int):
+    def __init__(self, receive: Any, send: Any, request_id: str, max_body: int) -> None:
         self._receive = receive
         self._send = send
         self._request_id = request_id

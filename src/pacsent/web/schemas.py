@@ -52,7 +52,9 @@ class ErrorResponse(BaseModel):
 class RequestError(HTTPException):
     """A request that is answered with a status other than 200 and one clear message."""
 
-    def __init__(self, status: int, message: str, param: str | None = None, headers: Any = None):
+    def __init__(
+        self, status: int, message: str, param: str | None = None, headers: Any = None
+    ) -> None:
         super().__init__(status, message, headers)
         self.param = param
 

@@ -92,7 +92,7 @@ class ServedModel:
         classifier: TextClassifier | CertifiedClassifier | None = None,
         index: Index | None = None,
         certificates: Sequence[Certificate] = (),
-    ):
+    ) -> None:
         self.name = name
         self.encoder: Any = None if encoder is None else as_encoder(encoder)
         self.classifier: Any = classifier

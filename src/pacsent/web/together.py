@@ -10,7 +10,7 @@ _MAX_TEXTS = 256  # of a pass: longer ones would make short requests wait
 class _Call:
     """One thread's texts, and what was computed for them."""
 
-    def __init__(self, texts: list[str]):
+    def __init__(self, texts: list[str]) -> None:
         self.texts = texts
         self.leads = False  # whether this thread computes the next pass
         self.ready = threading.Event()  # it leads, or its result is there
@@ -30,7 +30,7 @@ class Together:
     [1, 4]
     """
 
-    def __init__(self, compute: Callable[[list[list[str]]], list[Any]]):
+    def __init__(self, compute: Callable[[list[list[str]]], list[Any]]) -> None:
         self._compute = compute
         self._lock = threading.Lock()
         self._waiting: list[_Call] = []  # the first of them leads, unless a pass is computed
