@@ -30,7 +30,8 @@ __all__ = [
     "load", "load_word_vectors", "read_labelled",
 ]  # fmt: skip
 
-BOOKS = "books"  # in place of a folder: the passages that ship with the package
+# Name of the dataset of passages that ship with the package, in place of a folder.
+BOOKS = "books"
 SUFFIXES = (".tar.xz", ".tar.gz", ".tgz", ".tar.bz2", ".tar.zst", ".tar")
 
 
@@ -78,167 +79,194 @@ def decoded(member: Member, encoding: str) -> str:
 
 def lines_of(member: Member, encoding: str) -> list[str]:
     """The lines of a file."""
-    # not str.splitlines: it also cuts at NEL, which these files hold inside sentences
+    # str.splitlines would also cut at NEL, which these files contain inside sentences.
     lines = member.content.split(b"\n")
     if lines and not lines[-1]:
         lines.pop()
-    return [decoded(Member(member.path, line.rstrip(b"\r")), encoding) for line in lines]
+
+    texts = []
+    for line in lines:
+        line_as_member = Member(member.path, line.rstrip(b"\r"))
+        texts.append(decoded(line_as_member, encoding))
+    return texts
 
 
 def _labelled(rows: Iterable[tuple[str, str, str]]) -> tuple:
     """Texts and labels of both parts, and the classes, of rows (part, label, text)."""
-    parts: dict[str, tuple[list, list]] = {"train": ([], []), "test": ([], [])}
+    texts: dict[str, list[str]] = {"train": [], "test": []}
+    names: dict[str, list[str]] = {"train": [], "test": []}
     for part, label, text in rows:
-        parts[part][0].append(text)
-        parts[part][1].append(label)
-    classes, numbers = np.unique(parts["train"][1] + parts["test"][1], return_inverse=True)
-    train, test = parts["train"][0], parts["test"][0]
-    return train, numbers[: len(train)], test, numbers[len(train) :], tuple(classes.tolist())
+        texts[part].append(text)
+        names[part].append(label)
+
+    classes, labels = np.unique(names["train"] + names["test"], return_inverse=True)
+    n_train = len(texts["train"])
+    y_train = labels[:n_train]
+    y_test = labels[n_train:]
+    return texts["train"], y_train, texts["test"], y_test, tuple(classes.tolist())
 
 
-def _read_files(members, encoding):
+def _read_files(members: list[Member], encoding: str) -> tuple:
     """One text per file, in the folder of its class, in the folder of its part."""
-    folders = [member.path.split("/")[-3:-1] for member in members]
-    return _labelled(
-        ("train" if part.endswith("train") else "test", label, decoded(member, encoding))
-        for member, (part, label) in zip(members, folders)
-    )
+
+    def rows() -> Iterator[tuple[str, str, str]]:
+        for member in members:
+            folder_of_part, label = member.path.split("/")[-3:-1]
+            part = "train" if folder_of_part.endswith("train") else "test"
+            yield part, label, decoded(member, encoding)
+
+    return _labelled(rows())
 
 
-def _read_lines(members, classes: dict[str, str]):
+def _read_lines(members: list[Member], classes: dict[str, str]) -> tuple:
     """One text per line, in the file of its class."""
-    return _labelled(
-        ("train", label, line)
-        for ending, label in classes.items()
-        for member in members
-        if member.path.endswith(ending)
-        for line in lines_of(member, "cp1252")
-    )
+    rows = []
+    for ending, label in classes.items():
+        for member in members:
+            if member.path.endswith(ending):
+                rows += [("train", label, line) for line in lines_of(member, "cp1252")]
+    return _labelled(rows)
 
 
-def _read_trec(members):
+def _read_trec(members: list[Member]) -> tuple:
+    """One question per line, after its coarse and its fine class."""
     rows = []
     for member in members:
         part = "train" if member.path.endswith("train_5500.label") else "test"
         for number, line in enumerate(lines_of(member, "latin-1"), 1):
-            kind, _, question = line.partition(" ")
-            coarse, colon, _ = kind.partition(":")
+            both_classes, _, question = line.partition(" ")
+            coarse_class, colon, _ = both_classes.partition(":")
             if not colon or not question:
                 raise ValueError(
                     f"Line {number:,} of {member.path} must be 'COARSE:fine question'. "
                     f"Got {line[:40]!r} instead. Fetch the archive again."
                 )
-            rows.append((part, coarse, question))
+            rows.append((part, coarse_class, question))
     return _labelled(rows)
 
 
-def _read_stsb(members):
+def _read_stsb(members: list[Member]) -> tuple:
+    """Both sentences and the score of every pair, by part."""
     first: dict[str, list[str]] = {}
     second: dict[str, list[str]] = {}
     scores: dict[str, np.ndarray] = {}
     for member in members:
         part = member.path[:-4].rsplit("-", 1)[1]
-        first[part], second[part], values = [], [], []
+        first[part] = []
+        second[part] = []
+        values = []
         for number, line in enumerate(lines_of(member, "utf-8"), 1):
-            fields = line.split("\t")  # not csv: quotes in the sentences are not balanced
+            # Not by the csv module: quotes in the sentences are not balanced.
+            fields = line.split("\t")
             try:
-                score, sentence, other = float(fields[4]), fields[5], fields[6]
+                score = float(fields[4])
+                first_sentence = fields[5]
+                second_sentence = fields[6]
             except (IndexError, ValueError):
                 raise ValueError(
                     f"Line {number:,} of {member.path} must have a score in column 5 and "
                     f"sentences in columns 6 and 7. Got {line[:60]!r} instead. Fetch it again."
                 ) from None
             values.append(score)
-            first[part].append(sentence)
-            second[part].append(other)
+            first[part].append(first_sentence)
+            second[part].append(second_sentence)
         scores[part] = np.array(values)
     return first, second, scores
 
 
 DATASETS: dict[str, Entry] = {
     "20news": Entry(
-        ("20news-bydate",),
-        r"20news-bydate-(train|test)/[^/]+/\d+$",
-        partial(_read_files, encoding="latin-1"),
-        {"train": 11_314, "test": 7_532, "classes": 20},
-        "Jason Rennie's page qwone.com/~jason/20Newsgroups (20news-bydate.tar.gz)",
-        "f2c2c7c30d7bab5a0a6baac5a9d5090a6f0a87261a9ffaa5d3eaf7855a715648",
+        archives=("20news-bydate",),
+        members=r"20news-bydate-(train|test)/[^/]+/\d+$",
+        read=partial(_read_files, encoding="latin-1"),
+        facts={"train": 11_314, "test": 7_532, "classes": 20},
+        source="Jason Rennie's page qwone.com/~jason/20Newsgroups (20news-bydate.tar.gz)",
+        digest="f2c2c7c30d7bab5a0a6baac5a9d5090a6f0a87261a9ffaa5d3eaf7855a715648",
     ),
     "imdb": Entry(
-        ("aclImdb", "aclImdb_v1"),
-        r"aclImdb/(train|test)/(pos|neg)/\d+_\d+\.txt$",
-        partial(_read_files, encoding="utf-8"),
-        {"train": 25_000, "test": 25_000, "classes": 2},
-        "ai.stanford.edu/~amaas/data/sentiment (aclImdb_v1.tar.gz)",
-        "2f7a3d1aad2cf5ce9dd4699e85e7bb337637c618d2315e0585921ae932728c56",
+        archives=("aclImdb", "aclImdb_v1"),
+        members=r"aclImdb/(train|test)/(pos|neg)/\d+_\d+\.txt$",
+        read=partial(_read_files, encoding="utf-8"),
+        facts={"train": 25_000, "test": 25_000, "classes": 2},
+        source="ai.stanford.edu/~amaas/data/sentiment (aclImdb_v1.tar.gz)",
+        digest="2f7a3d1aad2cf5ce9dd4699e85e7bb337637c618d2315e0585921ae932728c56",
     ),
     "subj": Entry(
-        ("rotten_imdb",),
-        r"(plot|quote)\.tok\.gt9\.5000$",
-        partial(
+        archives=("rotten_imdb",),
+        members=r"(plot|quote)\.tok\.gt9\.5000$",
+        read=partial(
             _read_lines,
             classes={"plot.tok.gt9.5000": "objective", "quote.tok.gt9.5000": "subjective"},
         ),
-        {"train": 10_000, "test": 0, "classes": 2},
-        "cs.cornell.edu/people/pabo/movie-review-data (rotten_imdb.tar.gz)",
-        "d91a9c807a760f7114b878a793da71642ac1cd39546be84a9ec4e1e968a6ef5d",
+        facts={"train": 10_000, "test": 0, "classes": 2},
+        source="cs.cornell.edu/people/pabo/movie-review-data (rotten_imdb.tar.gz)",
+        digest="d91a9c807a760f7114b878a793da71642ac1cd39546be84a9ec4e1e968a6ef5d",
     ),
     "mr": Entry(
-        ("rt-polaritydata",),
-        r"rt-polarity\.(pos|neg)$",
-        partial(
+        archives=("rt-polaritydata",),
+        members=r"rt-polarity\.(pos|neg)$",
+        read=partial(
             _read_lines, classes={"rt-polarity.neg": "negative", "rt-polarity.pos": "positive"}
         ),
-        {"train": 10_662, "test": 0, "classes": 2},
-        "cs.cornell.edu/people/pabo/movie-review-data (rt-polaritydata.tar.gz)",
-        "58f6e6b1feac42ee2e03c2e34b5295fabb50287a0240cb1cee3b326f51d21b3f",
+        facts={"train": 10_662, "test": 0, "classes": 2},
+        source="cs.cornell.edu/people/pabo/movie-review-data (rt-polaritydata.tar.gz)",
+        digest="58f6e6b1feac42ee2e03c2e34b5295fabb50287a0240cb1cee3b326f51d21b3f",
     ),
     "trec": Entry(
-        ("trec",),
-        r"(train_5500|TREC_10)\.label$",
-        _read_trec,
-        {"train": 5_452, "test": 500, "classes": 6},
-        "cogcomp.seas.upenn.edu/Data/QA/QC (train_5500.label, TREC_10.label)",
-        "d9727dcead47d12ee89823e8fd066dd2f2cf7a966d1499479f7f1d6a5bf55a21",
+        archives=("trec",),
+        members=r"(train_5500|TREC_10)\.label$",
+        read=_read_trec,
+        facts={"train": 5_452, "test": 500, "classes": 6},
+        source="cogcomp.seas.upenn.edu/Data/QA/QC (train_5500.label, TREC_10.label)",
+        digest="d9727dcead47d12ee89823e8fd066dd2f2cf7a966d1499479f7f1d6a5bf55a21",
     ),
     "stsb": Entry(
-        ("stsbenchmark", "Stsbenchmark"),
-        r"sts-(train|dev|test)\.csv$",
-        _read_stsb,
-        {"train": 5_749, "dev": 1_500, "test": 1_379},
-        "ixa2.si.ehu.eus/stswiki (Stsbenchmark.tar.gz)",
-        "3c90263fec9d7843493769746bc9c842234d93c01cba53ad36d92fd51bd1a55c",
+        archives=("stsbenchmark", "Stsbenchmark"),
+        members=r"sts-(train|dev|test)\.csv$",
+        read=_read_stsb,
+        facts={"train": 5_749, "dev": 1_500, "test": 1_379},
+        source="ixa2.si.ehu.eus/stswiki (Stsbenchmark.tar.gz)",
+        digest="3c90263fec9d7843493769746bc9c842234d93c01cba53ad36d92fd51bd1a55c",
     ),
 }
 
 
 def data_folder(data: str | Path | None = None) -> Path:
     """The folder that holds the archives: the argument, else PACSENT_DATA."""
-    # An empty variable is one that is not set: Path("") would be the current folder.
-    chosen = data if data is not None else os.environ.get("PACSENT_DATA") or None
-    if chosen is None or not str(chosen) or not Path(chosen).is_dir():
+    folder = data
+    if folder is None:
+        # An empty variable is one that is not set: Path("") would be the current folder.
+        folder = os.environ.get("PACSENT_DATA") or None
+    if folder is None or not str(folder) or not Path(folder).is_dir():
         raise FileNotFoundError(
-            f"The folder with the datasets must exist. Got {str(chosen)!r} instead. Pass --data "
+            f"The folder with the datasets must exist. Got {str(folder)!r} instead. Pass --data "
             "DIR, or set PACSENT_DATA."
         )
-    return Path(chosen)
+    return Path(folder)
 
 
 def find(name: str, data: str | Path | None = None, entry: Entry | None = None) -> Path:
     """The archive or unpacked folder of a dataset, in `data` or in `data/datasets`."""
-    entry = _entry(name) if entry is None else entry
+    if entry is None:
+        entry = _entry(name)
     folder = data_folder(data)
     places = [folder / "datasets", folder]
-    archives = [f"{stem}{suffix}" for stem in entry.archives for suffix in SUFFIXES]
-    for path in (place / name for place in places for name in archives):
-        if path.is_file():
-            return path
+    file_names = [f"{stem}{suffix}" for stem in entry.archives for suffix in SUFFIXES]
+
+    # Archives come before unpacked folders.
+    for place in places:
+        for file_name in file_names:
+            path = place / file_name
+            if path.is_file():
+                return path
     for place in places:
         for stem in entry.archives:
-            if (place / stem).is_dir():
-                return place / stem
+            path = place / stem
+            if path.is_dir():
+                return path
         if place.is_dir() and any(_walk(place, entry.members, depth=1)):
             return place
+
     names = " or ".join(f"{stem}.tar.gz" for stem in entry.archives)
     raise FileNotFoundError(
         f"The dataset {name!r} must be in {str(folder)!r}, as {names} (or .tar.xz, .tgz) or "
@@ -261,11 +289,12 @@ def load(name: str, data: str | Path | None = None, *, verify: bool = True) -> D
     if len(loaded) == 3:  # sentence pairs
         first, second, scores = loaded
         counts = {part: values.size for part, values in scores.items()}
-        dataset: Dataset | Pairs = Pairs(name, first, second, scores, digest)
-    else:
-        train, y_train, test, y_test, classes = loaded
-        counts = {"train": len(train), "test": len(test), "classes": len(classes)}
-        dataset = Dataset(name, train, y_train, test, y_test, classes, digest)
+        check_known(path, entry, counts, digest, verify)
+        return Pairs(name, first, second, scores, digest)
+
+    train, y_train, test, y_test, classes = loaded
+    counts = {"train": len(train), "test": len(test), "classes": len(classes)}
+    dataset = Dataset(name, train, y_train, test, y_test, classes, digest)
     check_known(path, entry, counts, digest, verify)
     return dataset
 
@@ -273,20 +302,8 @@ def load(name: str, data: str | Path | None = None, *, verify: bool = True) -> D
 def read_entry(name: str, entry: Entry, data: str | Path | None) -> tuple[Path, tuple, str]:
     """The path of a dataset, what the reader of its entry finds, and the digest of the content."""
     path = find(name, data, entry)
-    wanted, members = re.compile(rf"(^|/){entry.members}"), []
     try:
-        if path.is_dir():
-            files = _walk(path, entry.members)
-            members = [Member(file.as_posix(), file.read_bytes()) for file in files]
-        else:
-            with Source(path) as source:
-                with tarfile.open(fileobj=source, mode="r|") as archive:
-                    for info in archive:
-                        if info.isfile() and wanted.search(info.name):
-                            file = archive.extractfile(info)
-                            members.append(Member(info.name, file.read() if file else b""))
-                while source.read(1 << 20):  # to the archive's own end, and its checksum
-                    pass
+        members = _read_folder(path, entry) if path.is_dir() else _read_archive(path, entry)
     except (tarfile.TarError, EOFError, OSError) as error:
         raise ValueError(
             f"{path.name} must be a whole tar archive ({', '.join(SUFFIXES)}). Got a damaged or "
@@ -301,15 +318,40 @@ def read_entry(name: str, entry: Entry, data: str | Path | None) -> tuple[Path, 
     return path, entry.read(members), _digest(members, entry.members)
 
 
+def _read_folder(folder: Path, entry: Entry) -> list[Member]:
+    files = _walk(folder, entry.members)
+    return [Member(file.as_posix(), file.read_bytes()) for file in files]
+
+
+def _read_archive(path: Path, entry: Entry) -> list[Member]:
+    """The files of an entry in a tar archive, read in one pass without unpacking."""
+    pattern = re.compile(rf"(^|/){entry.members}")
+    members = []
+    with Source(path) as source:
+        with tarfile.open(fileobj=source, mode="r|") as archive:
+            for info in archive:
+                if info.isfile() and pattern.search(info.name):
+                    file = archive.extractfile(info)
+                    content = file.read() if file else b""
+                    members.append(Member(info.name, content))
+        # On to the end of the archive, and its checksum.
+        while source.read(1 << 20):
+            pass
+    return members
+
+
 def check_known(path: Path, entry: Entry, counts: dict, digest: str, verify: bool) -> None:
     """Refuse a dataset that is not what its entry says: its counts, and its content."""
-    wrong = [
-        f"{counts.get(key, 0):,} {key}" for key, n in entry.facts.items() if counts.get(key, 0) != n
-    ]
-    if wrong:
-        right = ", ".join(f"{n:,} {key}" for key, n in entry.facts.items())
+    wrong_counts = []
+    for key, n in entry.facts.items():
+        count = counts.get(key, 0)
+        if count != n:
+            wrong_counts.append(f"{count:,} {key}")
+    if wrong_counts:
+        expected = ", ".join(f"{n:,} {key}" for key, n in entry.facts.items())
+        actual = ", ".join(wrong_counts)
         raise ValueError(
-            f"{path.name} must have {right}. Got {', '.join(wrong)} instead: the archive is "
+            f"{path.name} must have {expected}. Got {actual} instead: the archive is "
             f"partial or another one. The authors distribute it at {entry.source}."
         )
     if verify and entry.digest and digest != entry.digest:
@@ -340,11 +382,12 @@ def _walk(folder: Path, pattern: str, depth: int | None = None) -> Iterator[Path
 def _digest(members: list[Member], pattern: str) -> str:
     """sha256 over path and content of every file, in the order of paths; packing does not count."""
     ending = re.compile(rf".*?({pattern})")
-    total = hashlib.sha256()
-    for key, content in sorted((ending.sub(r"\1", path), content) for path, content in members):
-        total.update(f"{key}\0{len(content)}\0".encode())
-        total.update(content)
-    return total.hexdigest()
+    files = [(ending.sub(r"\1", path), content) for path, content in members]
+    digest = hashlib.sha256()
+    for key, content in sorted(files):
+        digest.update(f"{key}\0{len(content)}\0".encode())
+        digest.update(content)
+    return digest.hexdigest()
 
 
 def load_word_vectors(path: str | os.PathLike, normalize: str = "paper") -> WordVectors:
@@ -356,20 +399,30 @@ def load_word_vectors(path: str | os.PathLike, normalize: str = "paper") -> Word
     of a folder are memory-mapped. A line of vocab.tsv is a word, a tab and its count.
     """
     folder = Path(path)
-    files = {name: sorted(folder.glob(f"{name}*.npy")) for name in ("input", "output")}
-    if not files["input"]:
-        words = read(path)
-        if normalize == words.vocabulary.normalize or normalize == "paper":
-            return words
-        if words.vocabulary.normalize != "paper":
-            raise ValueError(
-                f"normalize={normalize!r} needs word vectors of normalize='paper'. Got "
-                f"{words.vocabulary.normalize!r} in {os.fspath(path)!r} instead."
-            )
-        vocabulary = Vocabulary(words.words, words.vocabulary.counts, normalize=normalize)
-        return words.replace(vocabulary=vocabulary)
-    tables = [np.load(paths[0], mmap_mode="r") for paths in files.values() if paths]
-    lines = (folder / "vocab.tsv").read_text(encoding="utf-8").strip("\n").split("\n")
+    input_paths = sorted(folder.glob("input*.npy"))
+    output_paths = sorted(folder.glob("output*.npy"))
+    if not input_paths:
+        return _read_other_vectors(path, normalize)
+
+    # The first file of each matrix; vectors may come without output vectors.
+    matrices = [np.load(paths[0], mmap_mode="r") for paths in (input_paths, output_paths) if paths]
+    content = (folder / "vocab.tsv").read_text(encoding="utf-8")
+    lines = content.strip("\n").split("\n")
     names, counts = zip(*(line.split("\t") for line in lines))
     vocabulary = Vocabulary(names, np.array(counts, dtype=np.int64), normalize=normalize)
-    return WordVectors(vocabulary, *tables)
+    return WordVectors(vocabulary, *matrices)
+
+
+def _read_other_vectors(path: str | os.PathLike, normalize: str) -> WordVectors:
+    """Word vectors of another format, with their own normalisation or with that of Wikipedia."""
+    words = read(path)
+    own_normalize = words.vocabulary.normalize
+    if normalize in (own_normalize, "paper"):
+        return words
+    if own_normalize != "paper":
+        raise ValueError(
+            f"normalize={normalize!r} needs word vectors of normalize='paper'. Got "
+            f"{own_normalize!r} in {os.fspath(path)!r} instead."
+        )
+    vocabulary = Vocabulary(words.words, words.vocabulary.counts, normalize=normalize)
+    return words.replace(vocabulary=vocabulary)

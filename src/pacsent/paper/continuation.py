@@ -21,13 +21,16 @@ from pacsent.paper.encoder_certificate import (
     prepare,
     vectors_of,
 )
+from pacsent.paper.token_parts import mean_by_document
 from pacsent.paper.word_calibration import calibrate
 from pacsent.progress import bar
 from pacsent.sentences.solvers.risks import word_scores
 from pacsent.storage.tensor_files import pack_losses, unpack_losses
 from pacsent.text.encoded import Encoded
 
-_N_NOISE = 256  # negative samples drawn for each document
+# Negative samples drawn for each document.
+_N_NOISE = 256
+# Documents whose vectors are in memory together.
 _DOCUMENTS_PER_BLOCK = 2048
 
 
@@ -85,10 +88,12 @@ class ContinuationCertificate(EncoderCertificate, MeanCertificate):
 
 def certify_continuation(encoder: Any, texts: Any, **options: Any) -> ContinuationCertificate:
     """Certificate of the words that follow; the options are those of `CertifyOptions`."""
-    unknown = options.keys() - {item.name for item in fields(CertifyOptions)}
-    if unknown:
+    allowed_names = {option.name for option in fields(CertifyOptions)}
+    unknown_names = options.keys() - allowed_names
+    if unknown_names:
+        listed = ", ".join(sorted(unknown_names))
         raise ValueError(
-            f"{', '.join(sorted(unknown))} must be left out for kind='continuation', which has no "
+            f"{listed} must be left out for kind='continuation', which has no "
             "posterior. Choose kind 'A', 'B' or 'C', or leave it out."
         )
     return measure(prepare(encoder, texts, CertifyOptions(**options)))[0]
@@ -109,37 +114,45 @@ class Rule(NamedTuple):
     ) -> np.ndarray:
         """Errors of each document, half among words that follow, half among negative samples."""
         head, tail = cut(documents)
-        total = documents.n_sentences
-        cumulated = np.cumsum(self.p_noise)
+        n_documents = documents.n_sentences
+        cumulative = np.cumsum(self.p_noise)
 
         losses = []
-        with bar("certify", total=total, unit="documents", enabled=verbose) as progress:
-            for start in range(0, total, _DOCUMENTS_PER_BLOCK):
-                rows = np.arange(start, min(start + _DOCUMENTS_PER_BLOCK, total))
-                vectors = self.calibrated(vectors_of(self.encoder, head.take(rows)))
-                missed = self._missed(vectors, tail.take(rows))
+        with bar("certify", total=n_documents, unit="documents", enabled=verbose) as progress:
+            for start in range(0, n_documents, _DOCUMENTS_PER_BLOCK):
+                stop = min(start + _DOCUMENTS_PER_BLOCK, n_documents)
+                rows = np.arange(start, stop)
+                vectors = self.calibrate(vectors_of(self.encoder, head.take(rows)))
+                missed = self._missed_fraction(vectors, tail.take(rows))
 
-                # Negative samples by the inverse of their distribution function.
-                drawn = rng.random((rows.size, _N_NOISE)) * cumulated[-1]
-                noise = np.minimum(np.searchsorted(cumulated, drawn, "right"), cumulated.size - 1)
-                tokens = Encoded.from_lengths(noise.ravel(), np.full(rows.size, _N_NOISE))
-                false = 1.0 - self._missed(vectors, tokens, at_zero=0.0)
+                noise = draw_noise(cumulative, (rows.size, _N_NOISE), rng)
+                noise_tokens = Encoded.from_lengths(noise.ravel(), np.full(rows.size, _N_NOISE))
+                false = 1.0 - self._missed_fraction(vectors, noise_tokens, at_zero=0.0)
 
                 losses.append(0.5 * missed + 0.5 * false)
                 progress.advance(rows.size)
         return np.concatenate(losses)
 
-    def calibrated(self, vectors: np.ndarray) -> np.ndarray:
+    def calibrate(self, vectors: np.ndarray) -> np.ndarray:
+        """Vectors of documents in the coordinates of the rule."""
         return self.scale * vectors.astype(float) + self.shift
 
-    def _missed(self, vectors: np.ndarray, tokens: Encoded, at_zero: float = 1.0) -> np.ndarray:
+    def _missed_fraction(
+        self, vectors: np.ndarray, tokens: Encoded, at_zero: float = 1.0
+    ) -> np.ndarray:
         """Fraction of each document's tokens called noise; a score of 0 counts as `at_zero`."""
         scores = word_scores(vectors, tokens, self.A_hat) + self.bias
-        missed = np.where(scores == 0, at_zero, scores < 0)  # (n_tokens,)
+        is_missed = np.where(scores == 0, at_zero, scores < 0)  # (n_tokens,)
+        return mean_by_document(is_missed, np.diff(tokens.offsets))
 
-        n = np.diff(tokens.offsets)
-        document = np.repeat(np.arange(n.size), n)
-        return np.bincount(document, missed, n.size) / n
+
+def draw_noise(
+    cumulative: np.ndarray, shape: tuple[int, ...], rng: np.random.Generator
+) -> np.ndarray:
+    """Negative samples by the inverse of their distribution function, as word ids."""
+    uniform = rng.random(shape) * cumulative[-1]
+    ids = np.searchsorted(cumulative, uniform, "right")
+    return np.minimum(ids, cumulative.size - 1)
 
 
 def cut(documents: Encoded) -> tuple[Encoded, Encoded]:
@@ -177,13 +190,17 @@ def measure(sample: Sample) -> tuple[ContinuationCertificate, Continuation]:
     held_out: dict[str, Any] = {}
     if fresh.size:
         fresh_losses = rule.losses(encoded.take(fresh), rng)
-        held_out = {"held_out_risk": float(fresh_losses.mean()), "n_held_out": int(fresh.size)}
+        held_out = {
+            "held_out_risk": float(fresh_losses.mean()),
+            "n_held_out": int(fresh.size),
+        }
 
     # Documents that exchange their words: what the rule knows without the vectors.
     block = encoded.take(rows[:_DOCUMENTS_PER_BLOCK])
     shuffled = block._replace(ids=rng.permutation(block.ids))
     shuffled_losses = rule.losses(shuffled, rng)
 
+    n_used = rows.size + aside.size + fresh.size
     certificate = sample.certificate(
         ContinuationCertificate,
         losses=pack_losses(losses),
@@ -193,7 +210,7 @@ def measure(sample: Sample) -> tuple[ContinuationCertificate, Continuation]:
         scale=rule.scale,
         shift_norm=float(np.linalg.norm(rule.shift)),
         shuffled_risk=float(shuffled_losses.mean()),
-        n_left_out=int(encoded.n_sentences - rows.size - aside.size - fresh.size),
+        n_left_out=int(encoded.n_sentences - n_used),
         **held_out,
     )
     return certificate, Continuation(losses, rule, rows, aside, fresh)

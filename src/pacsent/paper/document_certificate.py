@@ -102,8 +102,19 @@ class DocumentCertificate(WordRiskCertificate):
 def certify_documents(encoder: Any, texts: Any, **options: Any) -> DocumentCertificate:
     """Certificate B: new documents, by w-PB-neg's posteriors of words.
 
-    The arguments are those of `certify_encoder`; the options are those of `DocumentOptions`.
+    Parameters
+    ----------
+    encoder, texts
+        As in `certify_encoder`; to certify learned posteriors, a w-PB-neg encoder.
+    **options
+        Those of `DocumentOptions`.
 
+    Returns
+    -------
+    DocumentCertificate
+
+    Examples
+    --------
     >>> from pacsent.paper.simulation import SETTINGS, Language
     >>> encoder, texts = Language(SETTINGS["topics"]).sample()
     >>> bool(certify_documents(encoder, texts, random_state=0, posterior="prior").verify())
@@ -124,8 +135,9 @@ class _Words(NamedTuple):
     @property
     def moved(self) -> np.ndarray:
         """Words whose posterior is not their prior."""
-        changed = self.variances != self.prior_variances
-        return np.flatnonzero(changed | (self.means != self.prior_means).any(axis=1))
+        has_other_variance = self.variances != self.prior_variances
+        has_other_mean = (self.means != self.prior_means).any(axis=1)
+        return np.flatnonzero(has_other_variance | has_other_mean)
 
     def kl(self) -> float:
         """KL of all words, in nats, rounded up; 0 exactly if no word has moved."""
@@ -134,7 +146,8 @@ class _Words(NamedTuple):
             return 0.0
 
         total = 0.0
-        for rows in np.array_split(moved, max(1, moved.size // _KL_BLOCK_WORDS)):
+        n_blocks = max(1, moved.size // _KL_BLOCK_WORDS)
+        for rows in np.array_split(moved, n_blocks):
             kl_of_words = kl_gaussians(
                 self.means[rows],
                 self.variances[rows],
@@ -160,12 +173,12 @@ def measure(sample: Sample) -> tuple[DocumentCertificate, GibbsPosterior]:
             "without kind, or posterior='prior' to certify the words' prior itself."
         )
 
-    # in random order, as the betting bound needs it
+    # In random order, as the betting bound needs it.
     aside, fresh, rows = divided(sample)
     documents = encoded.take(rows)
     scale, shift = _calibration(sample, encoded.take(np.sort(aside)))
 
-    # staying at the prior, where any bound on a mean will do, is one of two branches unless fixed
+    # Staying at the prior, where any bound on a mean will do, is one of two branches unless fixed.
     sample = sample.corrected(branches=options.n_branches)
     words = _word_posteriors(sample, documents, scale, shift)
     risks, gibbs = _document_risks(sample, words, scale, shift, documents)
@@ -184,14 +197,18 @@ def measure(sample: Sample) -> tuple[DocumentCertificate, GibbsPosterior]:
     if not words.moved.size:
         posterior = "prior"
 
+    # Fractions may sum to just above 1 by rounding.
+    empirical_risk = float(risks.risk.mean()) * (1 + ROUNDING)
+    noise = float(risks.noise.mean())
+    n_used = rows.size + aside.size + fresh.size
     certificate = sample.certificate(
         DocumentCertificate,
         losses="" if kl else pack_losses(risks.risk),
         bound_name=BOUND_NAMES[1] if kl else "betting",
-        empirical_risk=min(1.0, float(risks.risk.mean()) * (1 + ROUNDING)),
+        empirical_risk=min(1.0, empirical_risk),
         kl=kl,
         n=int(rows.size),
-        noise_risk=min(1.0, float(risks.noise.mean())),  # a sum of fractions may round above 1
+        noise_risk=min(1.0, noise),
         noise_margin=float(risks.noise_margin.mean()),
         bias=sample.bias,
         scale=scale,
@@ -199,7 +216,7 @@ def measure(sample: Sample) -> tuple[DocumentCertificate, GibbsPosterior]:
         posterior=posterior,
         step=words.step,
         prior_variance=float(np.median(words.prior_variances)),
-        n_left_out=int(encoded.n_sentences - rows.size - aside.size - fresh.size),
+        n_left_out=int(encoded.n_sentences - n_used),
         **held_out,
     )
     return certificate, gibbs
@@ -238,9 +255,7 @@ def _document_risks(
 
     # True words: the mean over the other half.
     errors = token_errors(means, variances, halves.sample, sample.A_hat, bias=sample.bias)
-    n = np.diff(halves.sample.offsets)
-    document = np.repeat(np.arange(n.size), n)
-    positive = np.bincount(document, errors, n.size) / n
+    positive = token_parts.mean_by_document(errors, np.diff(halves.sample.offsets))
     positive = np.minimum(1.0, positive + token_margin(means, variances))
 
     # Negatives: exact; the margin allows for the rounding of the means to float32.
@@ -254,7 +269,8 @@ def _document_risks(
     )
     negative = np.minimum(1.0, noise + noise_margin)
 
-    risks = _DocumentRisks(0.5 * positive + 0.5 * negative, noise, noise_margin)
+    risk = 0.5 * positive + 0.5 * negative
+    risks = _DocumentRisks(risk, noise, noise_margin)
     gibbs = GibbsPosterior(
         means=means,
         variances=variances,
@@ -274,8 +290,9 @@ def _document_risks(
 def mixed(encoded: Encoded, mu_w: np.ndarray, var_w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Mean and variance of sum_v (c_v/n) h_v, one draw of h_v per word type."""
     n = np.diff(encoded.offsets)
+    weights = np.repeat(1.0 / n, n)  # (n_tokens,)
     frequencies = sparse.csr_matrix(
-        (np.repeat(1.0 / n, n), encoded.ids.copy(), encoded.offsets), shape=(n.size, len(mu_w))
+        (weights, encoded.ids.copy(), encoded.offsets), shape=(n.size, len(mu_w))
     )
     frequencies.sum_duplicates()
     squares = frequencies.multiply(frequencies)
@@ -284,7 +301,8 @@ def mixed(encoded: Encoded, mu_w: np.ndarray, var_w: np.ndarray) -> tuple[np.nda
 
 def source_variances(vocabulary: Vocabulary, scale: float) -> np.ndarray:
     """Prior variance of each word from source counts: scale * median(count) / count(w)."""
-    counts = np.maximum(vocabulary.require_counts("the prior of the words"), 1).astype(float)
+    counts = vocabulary.require_counts("the prior of the words")
+    counts = np.maximum(counts, 1).astype(float)
     return scale * np.median(counts) / counts
 
 
@@ -292,7 +310,8 @@ def _word_posteriors(sample: Sample, documents: Encoded, scale: float, shift: np
     """Posterior and prior of every word; a learned one moves as far as the bound gains."""
     B_hat = np.asarray(sample.B_hat, dtype=float)
     posterior = sample.options.posterior
-    prior_var = source_variances(sample.words.vocabulary, sample.options.prior_variance or 0.01)
+    prior_scale = sample.options.prior_variance or 0.01
+    prior_var = source_variances(sample.words.vocabulary, prior_scale)
     if isinstance(posterior, tuple):
         means, variances = given_posterior(posterior, B_hat.shape)
         return _Words(means.astype(float), variances, B_hat, prior_var)
@@ -303,9 +322,8 @@ def _word_posteriors(sample: Sample, documents: Encoded, scale: float, shift: np
     # documents, it would have spreads that have nothing to do with those of P, and an absurd KL.
     # The loss is a mean over documents, so that the data weigh as much as there are documents.
     learner = sample.unfitted()
-    learned_words, means, variances = learner.word_posteriors(
-        documents, prior_var, learner.lam * documents.n_sentences
-    )
+    lam = learner.lam * documents.n_sentences
+    learned_words, means, variances = learner.word_posteriors(documents, prior_var, lam)
     mu_w = B_hat.copy()
     mu_w[learned_words] = means
     if posterior == "vectorizer":
@@ -314,7 +332,8 @@ def _word_posteriors(sample: Sample, documents: Encoded, scale: float, shift: np
         return _Words(mu_w, var_w, B_hat, prior_var)
 
     step = _choose_step(sample, documents, scale, shift, mu_w, prior_var)
-    return _Words(B_hat + step * (mu_w - B_hat), prior_var, B_hat, prior_var, step)
+    mu_at_step = B_hat + step * (mu_w - B_hat)
+    return _Words(mu_at_step, prior_var, B_hat, prior_var, step)
 
 
 def _choose_step(
@@ -333,12 +352,15 @@ def _choose_step(
     B_hat = np.asarray(sample.B_hat, dtype=float)
     M = documents.n_sentences
     complexity = bounds.ln_xi(M) - math.log(sample.delta_each)
-    kl = float((((mu_w - B_hat) ** 2).sum(axis=1) / (2 * prior_var)).sum())
+    square_distances = ((mu_w - B_hat) ** 2).sum(axis=1)  # (n_words,)
+    kl = float((square_distances / (2 * prior_var)).sum())
 
-    rows = np.sort(rng.choice(M, min(M, _STEP_DOCUMENTS), replace=False))
+    n_read = min(M, _STEP_DOCUMENTS)
+    rows = np.sort(rng.choice(M, n_read, replace=False))
     halves = token_parts.split_tokens(documents.take(rows), 0.5, 0.0, rng)
     counts = sample.words.vocabulary.count(halves.sample)
     noise_words = rng.choice(sample.p_noise.size, _STEP_NOISE, p=sample.p_noise)
+    equal_weights = np.full(_STEP_NOISE, 1 / _STEP_NOISE)
 
     best_bound = math.inf
     best_step = 0.0
@@ -349,18 +371,20 @@ def _choose_step(
             scale**2 * variances,
             counts,
             sample.A_hat,
-            np.full(_STEP_NOISE, 1 / _STEP_NOISE),
+            equal_weights,
             noise_words=noise_words,
             bias=sample.bias,
         )
         risk = np.clip(risks.risk, 0.0, 1.0)
         mean_risk = float(risk.mean())
 
-        if t == 0:  # any bound on a mean will do: about what the betting bound gives
+        if t == 0:
+            # Any bound on a mean will do: about what the betting bound gives.
             spread = np.sqrt(2 * risk.var() * -math.log(sample.delta_each) / M)
             bound = float(mean_risk + spread)
         else:
-            bound = float(bounds.kl_inverse(mean_risk, (t * t * kl + complexity) / M))
+            budget = (t * t * kl + complexity) / M
+            bound = float(bounds.kl_inverse(mean_risk, budget))
 
         if bound < best_bound:
             best_bound = bound

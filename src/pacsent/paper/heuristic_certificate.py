@@ -25,11 +25,16 @@ from pacsent.paper.encoder_certificate import (
 )
 from pacsent.paper.heuristics import Heuristics, hypothesis_names, make_heuristics
 from pacsent.text.encoded import Encoded
+from pacsent.words.vocabulary import Vocabulary
 
-_REFERENCE_STEP = 6  # every sixth of the 3,000 passages that ship fixes the thresholds
-_MIN_REFERENCE_COVERAGE = 0.5  # of the words of the passages; another language has less
-_REFERENCE_SEED = 0  # of the random words that are scored for the thresholds
-_N_SHOWN = 3  # hypotheses named in the details
+# Every sixth of the 3,000 passages that ship fixes the thresholds.
+_REFERENCE_STEP = 6
+# Smallest fraction of the words of the passages that vectors must have; another language has less.
+_MIN_REFERENCE_COVERAGE = 0.5
+# Seed of the random words that are scored for the thresholds.
+_REFERENCE_SEED = 0
+# Hypotheses named in the details.
+_N_SHOWN = 3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,16 +48,19 @@ class HeuristicOptions(CertifyOptions):
     split: float | None = 0.0
     reference: Any = "books"
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         super().__post_init__()
         self._must(self.split == 0, "split", "left out for kind 'D', which sets nothing aside")
         self._must(self.bias is None, "bias", "left out for kind 'D', which has thresholds")
-        right = not isinstance(self.reference, str) or self.reference in ("books", "given")
-        self._must(right, "reference", "'books' or documents")
+
+        are_documents = not isinstance(self.reference, str)
+        is_valid = are_documents or self.reference in ("books", "given")
+        self._must(is_valid, "reference", "'books' or documents")
 
     def recorded(self) -> dict[str, Any]:
-        # the documents are left out before the rest is copied
-        options = replace(self, reference="books" if self.reference == "books" else "given")
+        # The documents are left out before the other options are copied.
+        reference = "books" if self.reference == "books" else "given"
+        options = replace(self, reference=reference)
         return super(HeuristicOptions, options).recorded()
 
 
@@ -104,11 +112,11 @@ class HeuristicCertificate(EncoderCertificate):
         )
 
     def recompute(self) -> dict[str, Any]:
-        found = self.posterior()
+        posterior = self.posterior()
         return {
-            "error_upper": found.bound,
-            "kl": found.kl,
-            "empirical_risk": min(1.0, found.empirical_risk),
+            "error_upper": posterior.bound,
+            "kl": posterior.kl,
+            "empirical_risk": min(1.0, posterior.empirical_risk),
         }
 
     def measure_again(self, sample: Sample) -> "HeuristicCertificate":
@@ -120,24 +128,35 @@ class HeuristicCertificate(EncoderCertificate):
             self._refuse("bet", f"one of {BETS}")
         if self.corrections.get("bets") != len(BETS):
             self._refuse("corrections", f"{len(BETS)} for bets, the size of the grid")
+        self._check_hypotheses()
+        self._check_products()
+
+    def _check_hypotheses(self) -> None:
+        """Every hypothesis has its two numbers."""
         n_hypotheses = len(hypothesis_names())
         for name in ("log_products", "mean_losses"):
             values = getattr(self, name)
-            right = len(values) == n_hypotheses
-            if not right or not all(isinstance(x, float) and math.isfinite(x) for x in values):
+            are_finite = all(isinstance(x, float) and math.isfinite(x) for x in values)
+            if len(values) != n_hypotheses or not are_finite:
                 raise ValueError(
                     f"{name} must have {n_hypotheses:,} finite numbers, one for each hypothesis. "
                     "This certificate was changed."
                 )
+
+    def _check_products(self) -> None:
+        """The logarithms of products are those of n losses with these means."""
         means = np.array(self.mean_losses)
         products = np.array(self.log_products)
         if means.min() < 0 or means.max() > 1:
             raise ValueError("mean_losses must be in [0, 1]. This certificate was changed.")
-        # ln(1 - bet l) is concave: the sum lies below that of equal losses, above that of 0 and 1
+
+        # ln(1 - bet l) is concave: the sum lies below that of equal losses, above that of 0 and 1.
         largest = self.n * np.log1p(-self.bet * means)
         smallest = self.n * means * math.log1p(-self.bet)
         slack = 1e-6 * (1.0 + np.abs(smallest))
-        if not ((smallest - slack <= products) & (products <= largest + slack)).all():
+        is_large_enough = smallest - slack <= products
+        is_small_enough = products <= largest + slack
+        if not (is_large_enough & is_small_enough).all():
             raise ValueError(
                 f"log_products must be possible for n = {self.n:,} losses with these mean_losses. "
                 "This certificate was changed."
@@ -157,17 +176,19 @@ class HeuristicCertificate(EncoderCertificate):
     def statements(self) -> list[tuple[str, str]]:
         weights = self.posterior().weights
         names = hypothesis_names()
-        order = np.argsort(-weights, kind="stable")[:_N_SHOWN]
-        shown = "; ".join(f"{names[i]}: {weights[i]:.3f}" for i in order)
+        most_probable = np.argsort(-weights, kind="stable")[:_N_SHOWN]
+        shown = "; ".join(f"{names[i]}: {weights[i]:.3f}" for i in most_probable)
         return [*super().statements(), ("Most probable", f"{shown}.")]
 
     def parts(self) -> str:
         return f", KL {self.kl:.4g} nats"
 
     def theorem_1(self) -> str:
-        delta = min(1.0, self.delta_each * len(BETS))  # without the correction for the bets
-        numbers = self.empirical_risk, self.n, delta, self.error_upper
-        return theorem_1(*numbers, "the betting bound", kl=self.kl)
+        # Without the correction for the bets, which Theorem 1 does not make.
+        delta = min(1.0, self.delta_each * len(BETS))
+        return theorem_1(
+            self.empirical_risk, self.n, delta, self.error_upper, "the betting bound", kl=self.kl
+        )
 
     def why(self) -> str:
         if self.observed < self.trivial_value and self.kl > -math.log(self.delta_each):
@@ -178,12 +199,24 @@ class HeuristicCertificate(EncoderCertificate):
 def certify_heuristics(encoder: Any, texts: Any, **options: Any) -> HeuristicCertificate:
     """Certificate D: the words that follow, by a PAC-Bayes posterior over the paper's heuristics.
 
-    The arguments are those of `pacsent.certify_encoder`; the options are those of
-    `HeuristicOptions`. Only the word vectors of the encoder are used: the posterior is over role,
-    alpha, word weights and threshold, 1,008 combinations. The thresholds come from the English
-    passages that ship with the package; for word vectors of another language pass `reference`,
-    documents that are independent of `texts`.
+    Only the word vectors of the encoder are used: the posterior is over role, alpha, word weights
+    and threshold, 1,008 combinations. The thresholds come from the English passages that ship with
+    the package; for word vectors of another language pass `reference`, documents that are
+    independent of `texts`.
 
+    Parameters
+    ----------
+    encoder, texts
+        As in `pacsent.certify_encoder`.
+    **options
+        Those of `HeuristicOptions`.
+
+    Returns
+    -------
+    HeuristicCertificate
+
+    Examples
+    --------
     >>> from pacsent.paper.simulation import SETTINGS, Language
     >>> language = Language(SETTINGS["topics"])
     >>> encoder, texts = language.sample()
@@ -205,26 +238,30 @@ class Chosen(NamedTuple):
 def measure(sample: Sample) -> tuple[HeuristicCertificate, Chosen]:
     """Certificate D, and the posterior that it is about."""
     reference = _reference_documents(sample)
-    heuristics = make_heuristics(sample.words, reference, np.random.default_rng(_REFERENCE_SEED))
+    reference_rng = np.random.default_rng(_REFERENCE_SEED)
+    heuristics = make_heuristics(sample.words, reference, reference_rng)
     _, fresh, rows = divided(sample)
     losses = heuristics.losses(sample.encoded.take(rows), sample.rng).astype(float)
 
     n_hypotheses = heuristics.n_hypotheses
     log_prior = np.full(n_hypotheses, -math.log(n_hypotheses))
-    bet, products, found = best_of_bets(losses, log_prior, sample.delta_each)
+    bet, products, posterior = best_of_bets(losses, log_prior, sample.delta_each)
 
     held_out: dict[str, Any] = {}
     if fresh.size:
         fresh_losses = heuristics.losses(sample.encoded.take(fresh), sample.rng)
-        risk = float(fresh_losses.mean(axis=0, dtype=float) @ found.weights)
-        held_out = {"held_out_risk": risk, "n_held_out": int(fresh.size)}
+        fresh_means = fresh_losses.mean(axis=0, dtype=float)  # (n_hypotheses,)
+        held_out = {
+            "held_out_risk": float(fresh_means @ posterior.weights),
+            "n_held_out": int(fresh.size),
+        }
 
     sample = sample.corrected(bets=len(BETS))
-    # any encoder of these word vectors gives the same certificate
+    # Any encoder of these word vectors gives the same certificate.
     sample = replace(sample, record={**sample.record, "encoder": "heuristics"})
     certificate = sample.certificate(
         HeuristicCertificate,
-        empirical_risk=found.empirical_risk,
+        empirical_risk=posterior.empirical_risk,
         n=int(rows.size),
         bet=bet,
         log_products=products.tolist(),
@@ -232,7 +269,7 @@ def measure(sample: Sample) -> tuple[HeuristicCertificate, Chosen]:
         n_left_out=int(sample.encoded.n_sentences - rows.size - fresh.size),
         **held_out,
     )
-    return certificate, Chosen(heuristics, found.weights)
+    return certificate, Chosen(heuristics, posterior.weights)
 
 
 def _reference_documents(sample: Sample) -> Encoded:
@@ -245,20 +282,27 @@ def _reference_documents(sample: Sample) -> Encoded:
             "not keep. Certify once more with them, and compare."
         )
     if isinstance(reference, str):
-        passages = [passage.text for passage in load_books()[::_REFERENCE_STEP]]
-        encoded = vocabulary.encode(passages)
-        if encoded.coverage < _MIN_REFERENCE_COVERAGE:
-            raise ValueError(
-                "The word vectors must have at least "
-                f"{_MIN_REFERENCE_COVERAGE:.0%} of the words of the passages that fix the "
-                f"thresholds, which are English. Got {encoded.coverage:.0%} instead. Pass other "
-                "documents: reference=texts."
-            )
+        encoded = _encode_passages(vocabulary)
     else:
         encoded = vocabulary.encode(reference)
-    kept = np.flatnonzero(np.diff(encoded.offsets) >= 2)
-    if not kept.size:
+
+    kept_rows = np.flatnonzero(np.diff(encoded.offsets) >= 2)
+    if not kept_rows.size:
         raise ValueError(
             "reference must have at least one document of two in-vocabulary words. Got none."
         )
-    return encoded.take(kept)
+    return encoded.take(kept_rows)
+
+
+def _encode_passages(vocabulary: Vocabulary) -> Encoded:
+    """Passages of the books that ship with the package."""
+    passages = [passage.text for passage in load_books()[::_REFERENCE_STEP]]
+    encoded = vocabulary.encode(passages)
+    if encoded.coverage < _MIN_REFERENCE_COVERAGE:
+        raise ValueError(
+            "The word vectors must have at least "
+            f"{_MIN_REFERENCE_COVERAGE:.0%} of the words of the passages that fix the "
+            f"thresholds, which are English. Got {encoded.coverage:.0%} instead. Pass other "
+            "documents: reference=texts."
+        )
+    return encoded

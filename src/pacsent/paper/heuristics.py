@@ -17,7 +17,7 @@ from itertools import product
 
 import numpy as np
 
-from pacsent.paper.continuation import cut
+from pacsent.paper.continuation import cut, draw_noise
 from pacsent.paper.encoder_certificate import NOISE_POWER
 from pacsent.text.encoded import Encoded
 from pacsent.words.vectors import WordVectors
@@ -155,9 +155,7 @@ def _scores(
     p_noise = words.vocabulary.noise_probabilities(NOISE_POWER)
     cumulative = np.cumsum(p_noise)
     for rows, means, tail in _blocks(words, documents):
-        uniform = rng.random((rows.size, N_NOISE)) * cumulative[-1]
-        noise = np.searchsorted(cumulative, uniform, "right")
-        noise = np.minimum(noise, cumulative.size - 1)
+        noise = draw_noise(cumulative, (rows.size, N_NOISE), rng)
         noise_lengths = np.full(rows.size, N_NOISE)
 
         following = _score_words(words, means, tail.ids, np.diff(tail.offsets))

@@ -38,7 +38,8 @@ class Item:
         return ", ".join(self.labels)
 
 
-ITEMS: tuple[Item, ...] = (
+# Skip-gram, and the averages of its vectors.
+_SOURCE_TASK = (
     Item(
         number=1,
         labels=("sec:skipgram", "eq:sg-neg", "eq:neg-loss"),
@@ -62,6 +63,10 @@ ITEMS: tuple[Item, ...] = (
         code='make_encoder("Average", words, alpha=0 or 1)',
         command='make_encoder("Average", ex.words, alpha=1.0).fit_transform(ex.texts)[0]',
     ),
+)
+
+# PAC-Bayes: Theorem 1.
+_BOUNDS = (
     Item(
         number=3,
         labels=("sec:pac-bayes",),
@@ -95,6 +100,10 @@ ITEMS: tuple[Item, ...] = (
         command="bounds.catoni(0.1, 5.0, 200, 0.05, lam=np.array([8.0, 200.0, 1e6]))",
         note="The minimiser tends to that of the empirical risk, the bound itself to 1.",
     ),
+)
+
+# Section 3.1: the analysis of sentence vectors, up to Theorem 2.
+_SENTENCES = (
     Item(
         number=6,
         labels=("eq:multinomial-distribution",),
@@ -194,6 +203,10 @@ ITEMS: tuple[Item, ...] = (
         command="printed.squared_loss(ex.mu, 0.5, ex.A)",
         note="It is not bounded under a Gaussian. Certificate C pays for the tails.",
     ),
+)
+
+# Methods under the squared loss.
+_SQUARED_LOSS = (
     Item(
         number=15,
         labels=("eq:avg",),
@@ -275,6 +288,10 @@ ITEMS: tuple[Item, ...] = (
         ),
         note="Divided by the sum of the IDF, where Lilleberg et al. (2015) divide by nothing.",
     ),
+)
+
+# Methods under the zero-one loss.
+_ZERO_ONE_LOSS = (
     Item(
         number=23,
         labels=("eq:proposed-loss",),
@@ -303,6 +320,10 @@ ITEMS: tuple[Item, ...] = (
             "starts at the given vectors, which is ours."
         ),
     ),
+)
+
+# Sentence vectors made of word vectors, and the summary of all methods.
+_WORDS = (
     Item(
         number=25,
         labels=("sec:other-transfers", "sec:words-based-sentence-vectors", "eq:averaging-model"),
@@ -383,6 +404,10 @@ ITEMS: tuple[Item, ...] = (
         command='[name for name in pacsent.list_encoders() if "PB" in name and "01" not in name]',
         note="Its first row repeats the loss of Skip-gram in the column of the prior.",
     ),
+)
+
+# Settings, results and remarks of the experiments.
+_EXPERIMENTS = (
     Item(
         number=32,
         labels=(),
@@ -539,6 +564,10 @@ ITEMS: tuple[Item, ...] = (
         ),
         note="Measured on our table as well (docs: the paper as printed).",
     ),
+)
+
+# Future work.
+_FUTURE_WORK = (
     Item(
         number=46,
         labels=(),
@@ -563,6 +592,10 @@ ITEMS: tuple[Item, ...] = (
         ),
         note="Measured: good for similarity, bad for classes (docs: the paper as printed).",
     ),
+)
+
+# Proofs and derivations.
+_APPENDIX = (
     Item(
         number=48,
         labels=(
@@ -603,23 +636,36 @@ ITEMS: tuple[Item, ...] = (
     ),
 )
 
+ITEMS: tuple[Item, ...] = (
+    *_SOURCE_TASK,
+    *_BOUNDS,
+    *_SENTENCES,
+    *_SQUARED_LOSS,
+    *_ZERO_ONE_LOSS,
+    *_WORDS,
+    *_EXPERIMENTS,
+    *_FUTURE_WORK,
+    *_APPENDIX,
+)
+
 
 class _Example:
     """The worked example, and what the commands need of it: A, B, mu, token_idf, problem."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         from pacsent.paper import printed
 
-        given = printed.example()
-        vars(self).update(vars(given))
-        tokens = given.sentences[0]
-        self.A = given.I_hat[tokens]  # (5, 4), rows of the first sentence
-        self.B = given.O_hat[tokens]
-        self.token_idf = given.idf[tokens]
-        self.mu = given.I_hat[3]
-        self.encoded = given.words.vocabulary.encode(given.texts)
-        tables = given.I_hat, given.O_hat, given.p_noise
-        self.problem = printed.problem_of(list(tokens) * 8, *tables, n_negatives=3)
+        example = printed.example()
+        vars(self).update(vars(example))
+        tokens = example.sentences[0]
+        self.A = example.I_hat[tokens]  # (5, 4), rows of the first sentence
+        self.B = example.O_hat[tokens]
+        self.token_idf = example.idf[tokens]
+        self.mu = example.I_hat[3]
+        self.encoded = example.words.vocabulary.encode(example.texts)
+        self.problem = printed.problem_of(
+            list(tokens) * 8, example.I_hat, example.O_hat, example.p_noise, n_negatives=3
+        )
 
 
 def namespace() -> dict[str, Any]:
@@ -663,5 +709,6 @@ def run(item: Item, names: dict[str, Any] | None = None) -> Any:
         import sys
 
         line = [sys.executable, "-m", *item.command.split()]
-        return subprocess.run(line, capture_output=True, text=True, check=True).stdout
+        finished = subprocess.run(line, capture_output=True, text=True, check=True)
+        return finished.stdout
     return eval(item.command, names or namespace())  # our own text, from above

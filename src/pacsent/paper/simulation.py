@@ -505,16 +505,15 @@ class _Continuing:
     def true_risk(self, rule: continuation.Rule) -> float:
         """Mean over the whole population, noise by its exact distribution."""
         head, tail = cut(self.encoded)
-        vectors = rule.calibrated(vectors_of(rule.encoder, head))
+        vectors = rule.calibrate(vectors_of(rule.encoder, head))
 
         scores = word_scores(vectors, tail, rule.A_hat) + rule.bias  # (n_tokens,)
-        n = np.diff(tail.offsets)
-        document = np.repeat(np.arange(n.size), n)
-        missed = np.bincount(document, scores <= 0, n.size) / n
+        missed = token_parts.mean_by_document(scores <= 0, np.diff(tail.offsets))
 
         noise_scores = vectors @ rule.A_hat.T.astype(float) + rule.bias  # (n_documents, n_words)
         false = (noise_scores >= 0) @ rule.p_noise
-        return float((0.5 * missed + 0.5 * false).mean())
+        losses = 0.5 * missed + 0.5 * false  # (n_documents,)
+        return float(losses.mean())
 
 
 class _Heuristics(_Continuing):

@@ -71,7 +71,8 @@ def squared_loss_complexity(
     if largest > 0:
         factor = -math.log1p(-largest) / largest
     spread = KAPPA * lam**2 * distances.mean_fourth / n
-    total = -math.log(delta) + spread + 0.5 * n_dims * factor * scale * distances.mean_square
+    sum_of_logarithms = 0.5 * n_dims * factor * scale * distances.mean_square
+    total = -math.log(delta) + spread + sum_of_logarithms
     return float(total * (1 + 1e-10))
 
 
@@ -164,8 +165,19 @@ class SquaredCertificate(GibbsCertificate):
 def certify_squared_loss(encoder: Any, texts: Any, **options: Any) -> SquaredCertificate:
     """Certificate C: the squared loss on further words, if words were independent draws.
 
-    The arguments are those of `pacsent.certify_encoder`; the options are those of `GibbsOptions`.
+    Parameters
+    ----------
+    encoder, texts
+        As in `pacsent.certify_encoder`.
+    **options
+        Those of `GibbsOptions`.
 
+    Returns
+    -------
+    SquaredCertificate
+
+    Examples
+    --------
     >>> from pacsent.paper.simulation import SETTINGS, Language
     >>> encoder, texts = Language(SETTINGS["topics"]).sample()
     >>> bool(certify_squared_loss(encoder, texts, random_state=0).verify())
@@ -202,19 +214,22 @@ def measure(sample: Sample) -> tuple[SquaredCertificate, GibbsPosterior]:
         posterior = "prior"
     else:
         # The posterior that minimises this very bound is Gaussian: the Gibbs posterior.
-        precision = 1.0 / tau + lam * n_s / n
-        mu = (m / tau + (lam * n_s / n)[:, None] * centre) / precision[:, None]
+        weight = lam * n_s / n  # (n_documents,)
+        precision = 1.0 / tau + weight
+        mu = (m / tau + weight[:, None] * centre) / precision[:, None]
         var_Q = 1.0 / precision
         posterior = "bound"
 
-    # mean over the document's tokens of |A_w - mu|^2 / 2, plus n_dims var_Q / 2
-    loss = 0.5 * (square + ((centre - mu) ** 2).sum(axis=1) + n_dims * var_Q)
+    # Mean over the document's tokens of |A_w - mu|^2 / 2, plus n_dims var_Q / 2.
+    square_distance = ((centre - mu) ** 2).sum(axis=1)
+    loss = 0.5 * (square + square_distance + n_dims * var_Q)
     empirical_risk = float((n_s * loss).sum() / n)
     kl = float(kl_gaussians(mu, var_Q, m, var_P).sum())
 
     # The loss of one vector for all documents: the mean of the negatives' vectors.
     average_word = sample.p_noise @ np.asarray(A_hat, dtype=float)
-    constant_loss = 0.5 * (square + ((centre - average_word) ** 2).sum(axis=1))
+    constant_distance = ((centre - average_word) ** 2).sum(axis=1)
+    constant_loss = 0.5 * (square + constant_distance)
 
     held_out = {}
     n_fresh = np.diff(parts.held_out.offsets)
@@ -271,23 +286,25 @@ def farthest_word(A_hat: np.ndarray, m: np.ndarray) -> np.ndarray:
         products = single[block] @ A_hat.T  # (n_block, n_words)
         largest[block] = (word_norms - 2.0 * products).max(axis=1)
 
-    # the dot products are off by (n_dims + 2) units of float32, as in noise_risk
-    off = 2.0 * (A_hat.shape[1] + 2) * 2.0**-23 * np.sqrt(word_norms.max() * mean_norms)
-    square = np.maximum(largest + mean_norms + off, 0.0)
+    # The dot products are off by (n_dims + 2) units of float32, as in noise_risk.
+    n_dims = A_hat.shape[1]
+    rounding = 2.0 * (n_dims + 2) * 2.0**-23 * np.sqrt(word_norms.max() * mean_norms)
+    square = np.maximum(largest + mean_norms + rounding, 0.0)
     return np.sqrt(square) * (1 + 1e-9)
 
 
 def _word_moments(encoded: Encoded, A_hat: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Mean of the words' vectors, and mean squared distance from that mean, of each document."""
     n = np.diff(encoded.offsets)
+    weights = np.repeat(1.0 / n, n)  # (n_tokens,)
     frequencies = sparse.csr_matrix(
-        (np.repeat(1.0 / n, n), encoded.ids, encoded.offsets), shape=(n.size, len(A_hat))
+        (weights, encoded.ids, encoded.offsets), shape=(n.size, len(A_hat))
     )
 
     # Only the rows of words that occur are made float64.
-    used = np.unique(encoded.ids)
-    frequencies = frequencies[:, used]  # (n_documents, n_used)
-    vectors = np.asarray(A_hat[used], dtype=float)  # (n_used, n_dims)
+    occurring = np.unique(encoded.ids)
+    frequencies = frequencies[:, occurring]  # (n_documents, n_occurring)
+    vectors = np.asarray(A_hat[occurring], dtype=float)  # (n_occurring, n_dims)
 
     centre = frequencies @ vectors
     mean_norm = frequencies @ np.einsum("ij,ij->i", vectors, vectors)
@@ -337,7 +354,8 @@ def _prior_of(
         inner_n_s = n_s[inner.rows]
     scale = n_s.sum() / max(inner_n_s.sum(), 1.0)  # from the inner documents to all
 
-    taus = [float(np.mean(distances) * factor / n_dims) for factor in _PRIOR_VARIANCE_FACTORS]
+    mean_distance = np.mean(distances)
+    taus = [float(mean_distance * factor / n_dims) for factor in _PRIOR_VARIANCE_FACTORS]
     if sample.options.prior_variance is not None:
         taus = [sample.options.prior_variance]
     lams = n / D.mean_square * 2.0 ** np.arange(-14, 9, 0.5)
@@ -348,7 +366,9 @@ def _prior_of(
     for tau in taus:
         for lam in lams:
             e = lam * inner_n_s / n
-            terms = 0.5 * e / (1 + e * tau) * distances + 0.5 * n_dims * np.log1p(e * tau)
+            distance_terms = 0.5 * e / (1 + e * tau) * distances
+            log_terms = 0.5 * n_dims * np.log1p(e * tau)
+            terms = distance_terms + log_terms  # (n_inner_documents,)
             complexity = squared_loss_complexity(lam, n, sample.delta_each, tau, n_dims, D)
             value = (complexity + scale * terms.sum()) / lam
             if value < best_value:

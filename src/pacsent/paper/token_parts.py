@@ -15,11 +15,15 @@ from pacsent.bounds.pac_bayes import kl_inverse
 from pacsent.paper.encoder_certificate import Sample
 from pacsent.text.encoded import Encoded, some_tokens
 
-SPREADS = (0.02, 0.03, 0.05, 0.1, 0.2)  # prior sd over the typical length of a prior mean
-_MOST_TOKENS = 20_000  # that an estimate reads
-_MOST_NOISE = 8_000  # negatives that it reads
+# Prior standard deviations to choose from, over the typical length of a prior mean.
+SPREADS = (0.02, 0.03, 0.05, 0.1, 0.2)
+# Steps to choose from, as fractions of the way from prior mean to posterior mean.
+STEPS = (0.0, 0.1, 0.25, 0.5, 0.75, 1.0)
+# Tokens and negatives that an estimate reads.
+_MAX_TOKENS = 20_000
+_MAX_NOISE = 8_000
+# Relative rounding error of a float32 number.
 _FLOAT_UNIT = 2.0**-24
-STEPS = (0.0, 0.1, 0.25, 0.5, 0.75, 1.0)  # how far from prior to posterior mean
 
 
 class TextParts(NamedTuple):
@@ -35,6 +39,17 @@ class TextParts(NamedTuple):
         return np.diff(self.sample.offsets)
 
 
+def mean_by_document(values: np.ndarray, n_tokens: np.ndarray) -> np.ndarray:
+    """Mean of the tokens' values in each document, (n_documents,); 0 for an empty document.
+
+    >>> mean_by_document(np.array([1.0, 3.0, 5.0]), np.array([2, 1]))
+    array([2., 5.])
+    """
+    document = np.repeat(np.arange(n_tokens.size), n_tokens)
+    sums = np.bincount(document, values, n_tokens.size)
+    return sums / np.maximum(n_tokens, 1)
+
+
 def split_tokens(
     encoded: Encoded, share_prior: float, share_held_out: float, rng: np.random.Generator
 ) -> TextParts:
@@ -48,16 +63,20 @@ def split_tokens(
     rows = np.flatnonzero(n >= 2)
 
     # Sizes of the parts of each document, (n_documents,).
-    n_prior = np.clip(np.rint(share_prior * n), 1, np.maximum(n - 1, 1)).astype(np.int64)
-    n_held_out = np.minimum(np.floor(share_held_out * n), n - n_prior - 1).astype(np.int64)
+    max_n_prior = np.maximum(n - 1, 1)
+    n_prior = np.clip(np.rint(share_prior * n), 1, max_n_prior).astype(np.int64)
+    max_n_held_out = n - n_prior - 1
+    n_held_out = np.minimum(np.floor(share_held_out * n), max_n_held_out).astype(np.int64)
     n_held_out = np.maximum(n_held_out, 0)
     n_sample = n - n_prior - n_held_out
 
     # The tokens of each document in random order, and the place of each there, (n_tokens,).
     document = np.repeat(np.arange(n.size), n)
-    order = np.argsort(document + rng.random(encoded.ids.size), kind="stable")
+    n_tokens = encoded.ids.size
+    random_keys = document + rng.random(n_tokens)
+    order = np.argsort(random_keys, kind="stable")
     shuffled = encoded.ids[order]
-    place = np.arange(encoded.ids.size) - np.repeat(encoded.offsets[:-1], n)
+    place = np.arange(n_tokens) - np.repeat(encoded.offsets[:-1], n)
 
     # A document of one token is in no part.
     is_divided = n[document] >= 2
@@ -114,22 +133,24 @@ def choose(
     rng = sample.rng
 
     # Scores of true words by both means, (n_tokens,).
-    document, word = some_tokens(tokens, _MOST_TOKENS, rng)
+    document, word = some_tokens(tokens, _MAX_TOKENS, rng)
     vectors = np.asarray(A_hat[word], dtype=np.float32)  # (n_tokens, n_dims)
     norms = np.linalg.norm(vectors, axis=1).astype(float)
     prior_scores = _row_products(prior_means[document], vectors)
     posterior_scores = _row_products(posterior_means[document], vectors)
 
     # Pairs of a document, drawn by its number of tokens, and a negative.
-    noise_documents = rng.choice(document, _MOST_NOISE)
-    noise_words = rng.choice(p_noise.size, _MOST_NOISE, p=p_noise)
+    noise_documents = rng.choice(document, _MAX_NOISE)
+    noise_words = rng.choice(p_noise.size, _MAX_NOISE, p=p_noise)
     noise_vectors = np.asarray(A_hat[noise_words], np.float32)
     noise_norms = np.linalg.norm(noise_vectors, axis=1).astype(float)
     prior_noise_scores = _row_products(prior_means[noise_documents], noise_vectors)
     posterior_noise_scores = _row_products(posterior_means[noise_documents], noise_vectors)
 
-    square_distance = ((posterior_means - prior_means).astype(float) ** 2).sum()
-    length = np.sqrt((prior_means.astype(float) ** 2).sum(axis=1).mean())
+    differences = (posterior_means - prior_means).astype(float)
+    square_distance = (differences**2).sum()
+    square_lengths = (prior_means.astype(float) ** 2).sum(axis=1)  # (n_documents,)
+    length = np.sqrt(square_lengths.mean())
 
     settings = []
     positive_risks = []
@@ -151,15 +172,17 @@ def choose(
             false = np.where(noise_norms > 0, false, float(bias >= 0))
 
             kl = t * t * square_distance / (2 * variance)
+            budget_of_step = budget if t else budget_of_staying
             settings.append((float(variance), float(t)))
             positive_risks.append(missed.mean())
             noise_risks.append(false.mean() + margin)
-            complexities.append(kl + (budget if t else budget_of_staying))
+            complexities.append(kl + budget_of_step)
 
     positive_bounds = kl_inverse(np.minimum(positive_risks, 1.0), np.array(complexities) / n)
     noise_bounds = np.minimum(1.0, noise_risks)
     bounds = 0.5 * positive_bounds + 0.5 * noise_bounds
-    return settings[int(np.argmin(bounds))]
+    best = int(np.argmin(bounds))
+    return settings[best]
 
 
 def _row_products(a: np.ndarray, b: np.ndarray) -> np.ndarray:

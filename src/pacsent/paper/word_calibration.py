@@ -5,7 +5,8 @@ from scipy.special import expit
 
 from pacsent.text.encoded import Encoded, some_tokens
 
-_MOST_PAIRS = 40_000  # of each label
+# Pairs of a document and a word, of each label.
+_MAX_PAIRS = 40_000
 _MAX_NEWTON_STEPS = 50
 
 
@@ -26,41 +27,47 @@ def calibrate(
     `means` are vectors of the documents that have not seen `tokens`.
     """
     # As many negatives as true words, each with the document of a true word.
-    document, word = some_tokens(tokens, _MOST_PAIRS, rng)
+    document, word = some_tokens(tokens, _MAX_PAIRS, rng)
     noise = rng.choice(p_noise.size, document.size, p=p_noise)
     rows = np.concatenate([document, document])
-    vectors = np.asarray(A_hat[np.concatenate([word, noise])], dtype=np.float32)
+    words = np.concatenate([word, noise])
+    vectors = np.asarray(A_hat[words], dtype=np.float32)  # (n_pairs, n_dims)
     labels = np.repeat([1.0, 0.0], document.size)
     signs = (1 - 2 * labels).astype(np.float32)
 
-    scores = np.einsum("ij,ij->i", np.asarray(means, dtype=np.float32)[rows], vectors)
+    document_vectors = np.asarray(means, dtype=np.float32)[rows]
+    scores = np.einsum("ij,ij->i", document_vectors, vectors)
     features = np.concatenate([scores[:, None], vectors], axis=1)  # (n_pairs, 1 + n_dims)
 
-    # theta = (a, c), which begins at a = 1 and c = 0
-    start = np.eye(features.shape[1])[0]
-    identity = np.eye(start.size)
+    # theta = (a, c) begins at a = 1 and c = 0.
+    identity = np.eye(features.shape[1])
+    start = identity[0]
 
     def loss(theta: np.ndarray) -> float:
         x = features @ theta.astype(np.float32) + bias
         penalty = np.sum((theta - start) ** 2) / 2
-        return float(np.logaddexp(0, signs * x).sum(dtype=float) + penalty)
+        data_loss = np.logaddexp(0, signs * x).sum(dtype=float)
+        return float(data_loss + penalty)
 
     theta = start
     value = loss(theta)
     for _ in range(_MAX_NEWTON_STEPS):
         p = expit(features @ theta.astype(np.float32) + bias)
-        gradient = features.T @ (p - labels).astype(np.float32) + (theta - start)
+        errors = (p - labels).astype(np.float32)
+        gradient = features.T @ errors + (theta - start)
         curvature = (p * (1 - p)).astype(np.float32)
         hessian = (features * curvature[:, None]).T @ features + identity
 
-        # damped by a little, so that a separable handful of tokens cannot run away
-        step = np.linalg.solve(hessian.astype(float) + 1e-6 * identity, gradient)
-        step *= min(1.0, 4.0 / max(np.abs(step).max(), 1e-12))
+        # Damped by a little, so that a separable handful of tokens cannot run away.
+        damped_hessian = hessian.astype(float) + 1e-6 * identity
+        step = np.linalg.solve(damped_hessian, gradient)
+        largest = max(np.abs(step).max(), 1e-12)
+        step *= min(1.0, 4.0 / largest)
         if np.abs(step).max() < 1e-4:
             theta = theta - step
             break
 
-        # a whole step may overshoot, and then swing between saturated ends
+        # A complete step may overshoot, and then swing between saturated ends.
         limit = value + 1e-6 * abs(value)
         next_value = loss(theta - step)
         while next_value > limit and np.abs(step).max() > 1e-6:

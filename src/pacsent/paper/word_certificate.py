@@ -97,8 +97,19 @@ class WordCertificate(WordRiskCertificate):
 def certify_words(encoder: Any, texts: Any, **options: Any) -> WordCertificate:
     """Certificate A: further words of these documents, if words were independent draws.
 
-    The arguments are those of `certify_encoder`; the options are those of `GibbsOptions`.
+    Parameters
+    ----------
+    encoder, texts
+        As in `certify_encoder`.
+    **options
+        Those of `GibbsOptions`.
 
+    Returns
+    -------
+    WordCertificate
+
+    Examples
+    --------
     >>> from pacsent.paper.simulation import SETTINGS, Language
     >>> encoder, texts = Language(SETTINGS["topics"]).sample()
     >>> bool(certify_words(encoder, texts, random_state=0).verify())
@@ -116,8 +127,13 @@ class _Prior(NamedTuple):
     scale: float
     shift: np.ndarray
 
-    def calibrated(self, means: np.ndarray) -> np.ndarray:
-        return (self.scale * means + self.shift).astype(np.float32)
+    def calibrate(self, means: np.ndarray) -> np.ndarray:
+        """Vectors of documents in the coordinates of the classifier."""
+        return _calibrate(means, self.scale, self.shift)
+
+
+def _calibrate(means: np.ndarray, scale: float, shift: np.ndarray) -> np.ndarray:
+    return (scale * means + shift).astype(np.float32)
 
 
 def measure(sample: Sample) -> tuple[WordCertificate, GibbsPosterior]:
@@ -131,7 +147,7 @@ def measure(sample: Sample) -> tuple[WordCertificate, GibbsPosterior]:
     complexity = bounds.ln_xi(n) - math.log(sample.delta_each)
     prior = _prior_of(sample, parts.prior, n, complexity)
 
-    # staying at the prior, which needs no ln xi(n), is one of two branches unless it is fixed
+    # Staying at the prior, which needs no ln xi(n), is one of two branches unless it is fixed.
     sample = sample.corrected(branches=options.n_branches)
     complexity = bounds.ln_xi(n) - math.log(sample.delta_each)
 
@@ -139,18 +155,19 @@ def measure(sample: Sample) -> tuple[WordCertificate, GibbsPosterior]:
     mu, var_Q, step = _posterior_of(sample, parts, prior, complexity)
     var_P = np.full(len(mu), prior.variance)
 
-    # at the prior, by the choice among the steps, which is corrected for
-    stayed = step is not None and np.array_equal(mu, prior.means)
+    # At the prior by the choice among the steps, which is corrected for.
+    is_at_prior = step is not None and np.array_equal(mu, prior.means)
     kl = 0.0
-    if not stayed:
-        variances_differ = not np.array_equal(var_Q, var_P)
+    if not is_at_prior:
+        has_other_variances = not np.array_equal(var_Q, var_P)
         kl = float(kl_gaussians(mu, var_Q, prior.means, var_P).sum())
-        kl = kl * (1 + 1e-10) + 1e-13 * mu.size * float(variances_differ)
+        kl = kl * (1 + 1e-10) + 1e-13 * mu.size * float(has_other_variances)
 
     # The risk on true words, of tokens, and on negatives, of documents.
     weight = parts.n_sample / n  # (n_documents,)
     errors = token_errors(mu, var_Q, parts.sample, sample.A_hat, bias=sample.bias)
-    empirical_risk = float(errors.mean() + weight @ token_margin(mu, var_Q)) * (1 + ROUNDING)
+    margin_on_words = weight @ token_margin(mu, var_Q)
+    empirical_risk = float(errors.mean() + margin_on_words) * (1 + ROUNDING)
     with bar("noise", total=len(mu), unit="documents", enabled=options.verbose) as progress:
         noise, margin = noise_risk(
             mu,
@@ -170,12 +187,13 @@ def measure(sample: Sample) -> tuple[WordCertificate, GibbsPosterior]:
             "n_held_out": int(parts.held_out.ids.size),
         }
 
+    # Nothing was learned from the sample at the prior: Chernoff's bound needs no ln xi(n).
+    bound_name = "chernoff" if is_at_prior else "kl inverse with xi(n)"
     certificate = sample.certificate(
         WordCertificate,
         empirical_risk=min(1.0, empirical_risk),
         kl=kl,
-        # nothing was learned from the sample: Chernoff's bound needs no ln xi(n)
-        bound_name="chernoff" if stayed else "kl inverse with xi(n)",
+        bound_name=bound_name,
         n=n,
         noise_risk=min(1.0, float(weight @ noise)),  # weights may sum to just above 1
         noise_margin=float(weight @ margin) * (1 + ROUNDING) + 1e-12,
@@ -209,13 +227,14 @@ def _held_out_risk(parts: TextParts, errors: np.ndarray, noise: np.ndarray) -> f
     `errors` are those of the held-out tokens, `noise` the risks of the documents for negatives.
     """
     n_fresh = np.diff(parts.held_out.offsets)
-    document = np.repeat(np.arange(n_fresh.size), n_fresh)
-    mean_errors = np.bincount(document, errors, n_fresh.size) / np.maximum(n_fresh, 1)
+    mean_errors = token_parts.mean_by_document(errors, n_fresh)
 
     # Documents without held-out tokens do not count.
     weight = parts.n_sample * (n_fresh > 0)
     weight = weight / weight.sum()
-    return 0.5 * (float(weight @ mean_errors) + float(weight @ noise))
+    risk_on_words = float(weight @ mean_errors)
+    risk_on_noise = float(weight @ noise)
+    return 0.5 * (risk_on_words + risk_on_noise)
 
 
 def _prior_of(sample: Sample, tokens: Encoded, n: int, complexity: float) -> _Prior:
@@ -235,26 +254,27 @@ def _prior_of(sample: Sample, tokens: Encoded, n: int, complexity: float) -> _Pr
         )
 
     variance = float(options.prior_variance or 0)
-    prior = _Prior(encoder, vectors, variance, scale, shift)
-    prior = prior._replace(means=prior.calibrated(vectors))
+    means = _calibrate(vectors, scale, shift)
+    prior = _Prior(encoder, means, variance, scale, shift)
     if options.prior_variance is not None:
         return prior
 
-    length = np.sqrt((prior.means.astype(float) ** 2).sum(axis=1).mean())
-    variances = [float((spread * max(length, 1e-6)) ** 2) for spread in token_parts.SPREADS]
+    square_lengths = (prior.means.astype(float) ** 2).sum(axis=1)  # (n_documents,)
+    length = max(np.sqrt(square_lengths.mean()), 1e-6)
+    variances = [float((spread * length) ** 2) for spread in token_parts.SPREADS]
     if inner_vectors is None:
         return prior._replace(variance=variances[len(variances) // 2])
 
     n_inner = inner.sample.ids.size
     variance, _ = token_parts.choose(
-        prior.calibrated(inner_vectors),
+        prior.calibrate(inner_vectors),
         prior.means[inner.rows],
         inner.sample,
         sample,
         variances=variances,
         steps=token_parts.STEPS,  # whatever `posterior` is: the prior does not depend on it
         n=max(1, n_inner),
-        # the sample is larger than this inner one: scale the complexity to match
+        # The sample is larger than this inner one: the complexity is scaled to match.
         budget=complexity * n_inner / n,
         budget_of_staying=-math.log(sample.delta_each) * n_inner / n,
     )
@@ -270,13 +290,14 @@ def _posterior_of(
         shape = (sample.n_texts, prior.means.shape[1])
         rows = sample.rows[parts.rows]
         means, variances = given_posterior(options.posterior, shape, rows)
-        return prior.calibrated(means), prior.scale**2 * variances, None
+        calibrated_variances = prior.scale**2 * variances
+        return prior.calibrate(means), calibrated_variances, None
 
     # Where a step of 1 arrives: at the vectors of all the tokens read.
     learned_means = prior.means
     if options.posterior != "prior":
         read = token_parts.join(parts.prior, parts.sample)
-        learned_means = prior.calibrated(vectors_of(prior.encoder, read))
+        learned_means = prior.calibrate(vectors_of(prior.encoder, read))
 
     _, step = token_parts.choose(
         prior.means,
@@ -292,4 +313,5 @@ def _posterior_of(
     mu = prior.means
     if step != 0:
         mu = (1 - step) * prior.means + step * learned_means
-    return mu.astype(np.float32), np.full(len(mu), prior.variance), step
+    var_Q = np.full(len(mu), prior.variance)
+    return mu.astype(np.float32), var_Q, step
