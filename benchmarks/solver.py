@@ -243,10 +243,10 @@ def solver(way):
         used["seconds"] += time.process_time() - start
         return solutions
 
-    def tasks_of_folds(weighting, problems):
+    def tasks_of_folds(weighting, problems, are_rare):
         """Everything that can share a design in one call."""
         if weighting != "tf-idf":
-            return own_tasks(weighting, problems)
+            return own_tasks(weighting, problems, are_rare)
         return [(weighting, list(part)) for _, part in groupby(problems, lambda one: one[0])]
 
     fitting.solve = timed

@@ -11,7 +11,7 @@ from sklearn.metrics import brier_score_loss, confusion_matrix, precision_recall
 from helpers import invoke
 from pacsent import CertifiedClassifier, TextClassifier, save
 from pacsent.classify import LearningCurve, audit, next_to_label, suspicious_labels
-from pacsent.classify.diagnostics import report
+from pacsent.classify.diagnostics import report, report_predictions
 from pacsent.classify.label_quality import (
     _curve_posterior,
     audit_left_out,
@@ -511,3 +511,16 @@ def test_a_report_is_overwritten_in_the_shell_only_if_asked_for(report_command):
 
     assert "exists" in refused.stderr
     assert json.loads(overwritten.stdout)["n"] == len(TEXTS)
+
+
+def test_a_report_of_predictions_without_probabilities_is_a_page():
+    labels = ["good", "bad", "good"] * 5
+    predictions = ["good", "good", "good"] * 5
+    report = report_predictions(labels, predictions, texts=["one text"] * 15)
+
+    page = report.to_html()
+
+    assert "Accuracy 0.667" in page
+    assert "Wrong answers (5 of 5)" in page
+    assert "Brier" not in page
+    assert "<figure>" not in page

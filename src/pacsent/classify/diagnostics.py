@@ -180,7 +180,7 @@ class Diagnostics:
     def figures(self) -> list[str]:
         """Reliability diagram, risk against coverage, and the learning curve, as SVG.
 
-        None of them without Altair (the extra `report`).
+        The first two need probabilities. There are none without Altair (the extra `report`).
 
         Returns
         -------
@@ -190,7 +190,9 @@ class Diagnostics:
             return []
         import vl_convert
 
-        charts = [self._reliability_chart(), self._risk_chart()]
+        charts = []
+        if self.proba is not None:
+            charts = [self._reliability_chart(), self._risk_chart()]
         if self.curve is not None:
             charts.append(_learning_curve_chart(self.curve))
 
