@@ -309,6 +309,7 @@ def read_entry(name: str, entry: Entry, data: str | Path | None) -> tuple[Path, 
             f"{path.name} must be a whole tar archive ({', '.join(SUFFIXES)}). Got a damaged or "
             f"partial file instead ({error}). Fetch it again."
         ) from None
+
     members.sort()
     if not members:
         raise ValueError(

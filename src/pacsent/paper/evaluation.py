@@ -690,6 +690,7 @@ def _choose_setting(
     """Choose normalisation and C by cross-validation on the labelled rows; ties go to the first."""
     folds = folds_of(y, draw)
     Cs = regressions.CS[::2]
+
     choices = []
     for normalize, X_train in train.items():
         X, project = row_space(X_train[rows])

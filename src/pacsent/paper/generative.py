@@ -184,8 +184,9 @@ def _draw_gamma(
         affinity[topic, 3 * topic : 3 * topic + 3] = 1.0
 
     gamma = np.empty((labels.size, n_themes + 1))
-    gamma[:, :-1] = rng.standard_gamma(affinity[labels])
-    gamma[:, :-1] *= topic_share / gamma[:, :-1].sum(axis=1, keepdims=True)
+    theme_weights = rng.standard_gamma(affinity[labels])  # (n_documents, n_themes)
+    totals = theme_weights.sum(axis=1, keepdims=True)
+    gamma[:, :-1] = theme_weights * (topic_share / totals)
     gamma[:, -1] = 1 - topic_share
     return gamma
 

@@ -191,6 +191,7 @@ def given_posterior(
             f"posterior must be means of shape {shape} and variances of shape {shape[:1]}, one row "
             f"per text (B: per word). Got {means.shape} and {variances.shape} instead."
         )
+
     means = means[rows]
     variances = variances[rows].astype(float)
     are_variances_valid = np.isfinite(variances) & (variances > 0)

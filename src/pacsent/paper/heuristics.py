@@ -70,9 +70,13 @@ class Heuristics:
         thresholds = self.thresholds[:, :, None]
         blocks = []
         for rows, means, tail in _blocks(self.words, documents):
-            following = _score_words(self.words, means, tail.ids, np.diff(tail.offsets))
+            following_lengths = np.diff(tail.offsets)
+            following = _score_words(self.words, means, tail.ids, following_lengths)
+
+            # Every word of the vocabulary for each document.
+            ids = np.tile(all_ids, rows.size)
             lengths = np.full(rows.size, n_words)
-            vocabulary = _score_words(self.words, means, np.tile(all_ids, rows.size), lengths)
+            vocabulary = _score_words(self.words, means, ids, lengths)
 
             # (n_rules, n_thresholds, n_scored)
             is_missed = following.scores[:, None, :] <= thresholds
@@ -176,7 +180,8 @@ def _weighted_means(words: WordVectors, heads: Encoded, weights: np.ndarray) -> 
     starts = heads.offsets[:-1]
     weight = weights[:, heads.ids]  # (n_weights, n_tokens)
     total = np.add.reduceat(weight, starts, axis=1)  # (n_weights, n_documents)
-    weight = (weight / np.repeat(total, lengths, axis=1)).astype(np.float32)
+    total_of_tokens = np.repeat(total, lengths, axis=1)
+    weight = (weight / total_of_tokens).astype(np.float32)
 
     means = []
     for table in _both_matrices(words):
@@ -194,8 +199,9 @@ def _score_words(
 ) -> _Scored:
     """Scores of the words `ids`, of which each document has `lengths`, by every rule."""
     offsets = np.concatenate([[0], np.cumsum(lengths)])
+    n_weights = means.shape[2]
     # products[a, b]: mean in matrix a times vector in matrix b, (n_weights, n_scored)
-    products = np.empty((2, 2, means.shape[2], ids.size), dtype=np.float32)
+    products = np.empty((2, 2, n_weights, ids.size), dtype=np.float32)
     for b, table in enumerate(_both_matrices(words)):
         vectors = np.asarray(table[ids], dtype=np.float32)
         for document in range(lengths.size):

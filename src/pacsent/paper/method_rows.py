@@ -288,12 +288,14 @@ def from_estimator(vectorizer: Any, train: Any, test: Any) -> Features:
     started = time.perf_counter()
     vectorizer.fit(train)
     fitted = time.perf_counter()
+
     X_train = vectorizer.transform(train)
     X_test = vectorizer.transform(test)
     if sparse.issparse(X_train):
         X_train = X_train.tocsr().astype(np.float32)
         X_test = X_test.tocsr().astype(np.float32)
     finished = time.perf_counter()
+
     return Features(
         train=X_train,
         test=X_test,

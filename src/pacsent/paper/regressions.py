@@ -104,8 +104,9 @@ class _Design:
 
         # Z has the features and the column of ones; what Hessians need of it is computed once.
         if self.is_sparse:
-            ones = sparse.csr_matrix(np.ones((self.n_rows, 1), dtype=dtype))
-            self.Z = sparse.hstack([X[order].astype(dtype), ones], format="csr")
+            sorted_X = X[order].astype(dtype)
+            ones = np.ones((self.n_rows, 1), dtype=dtype)
+            self.Z = sparse.hstack([sorted_X, sparse.csr_matrix(ones)], format="csr")
             self.squares = self.Z.multiply(self.Z).tocsr()
         else:
             self.Z = np.ones((self.n_rows, self.n_weights), dtype=dtype)
@@ -192,7 +193,8 @@ class _Design:
             A = self.Z[is_large] * root[:, None].astype(self.dtype)
             return (A.T @ A).astype(np.float64) + mean * self.gram
 
-        A = self.Z * np.sqrt(curvature)[:, None].astype(self.dtype)
+        root = np.sqrt(curvature)
+        A = self.Z * root[:, None].astype(self.dtype)
         return (A.T @ A).astype(np.float64)
 
 
@@ -224,9 +226,12 @@ def _preconditioner(
                 break
         damping *= 10.0
     else:
-        lower = np.diag(1.0 / np.where(np.isfinite(diagonal), diagonal, np.inf))
+        finite_diagonal = np.where(np.isfinite(diagonal), diagonal, np.inf)
+        lower = np.diag(1.0 / finite_diagonal)
 
-    inverse = (np.tril(lower) + np.tril(lower, -1).T).astype(dtype)
+    # LAPACK fills the lower triangle; the inverse is symmetric.
+    upper = np.tril(lower, -1).T
+    inverse = (np.tril(lower) + upper).astype(dtype)
     return lambda G: G @ inverse
 
 
@@ -360,7 +365,8 @@ def _solve_path(
 
     # The best constant: no weights, and the log odds as the intercept.
     W = np.zeros((K, design.n_weights), dtype=design.dtype)
-    W[:, -1] = np.log(design.fraction / (1 - design.fraction))
+    odds = design.fraction / (1 - design.fraction)
+    W[:, -1] = np.log(odds)
     hessians = design.map(design.hessian, W)
 
     weights = []
@@ -451,7 +457,8 @@ def grid_search(
             W, _, solved = _solve(
                 design, problems, preconditioners, W, fraction, tol, max_iterations
             )
-            converged[:, chosen] = solved.reshape(n_sets, n, K).all(axis=2)
+            solved_classes = solved.reshape(n_sets, n, K)
+            converged[:, chosen] = solved_classes.all(axis=2)
 
             W_of_folds = W.reshape(n_sets, n * K, -1)
             weights = np.moveaxis(W_of_folds, 1, 2)  # (n_sets, n_weights, n * K)

@@ -163,7 +163,8 @@ class Language:
 
         # The source corpus: about a thousand documents of 60 words.
         n_copies = max(1, 1000 // len(self.gamma))
-        source, _ = self.counts(rng, np.tile(self.gamma, (n_copies, 1)), 60)
+        source_gamma = np.tile(self.gamma, (n_copies, 1))
+        source, _ = self.counts(rng, source_gamma, 60)
         word_counts = source.sum(axis=0) + 1
         names = [f"w{i}" for i in range(setting.n_words)]
         vocabulary = Vocabulary(names, word_counts)
@@ -203,7 +204,9 @@ class Language:
         """(Encoded, phi) of fresh documents; lengths between half and one and a half."""
         gamma = self.gamma if rows is None else self.gamma[rows]
         mean = self.setting.n_tokens
-        n_tokens = rng.integers(max(2, mean // 2), mean + mean // 2 + 1, len(gamma))
+        shortest = max(2, mean // 2)
+        longest = mean + mean // 2
+        n_tokens = rng.integers(shortest, longest + 1, len(gamma))
         counts, phi = self.counts(rng, gamma, n_tokens)  # both (n_documents, n_words)
 
         # Document and word of every token, (n_tokens,).
@@ -220,7 +223,8 @@ class Language:
     def draw_drifting(self, rng: np.random.Generator, n_documents: int) -> Encoded:
         """Documents that begin with one topic and end with another, and repeat recent words."""
         mean = self.setting.n_tokens
-        n_tokens = rng.integers(max(5, mean // 2), mean + mean // 2 + 1, n_documents)
+        shortest = max(5, mean // 2)
+        n_tokens = rng.integers(shortest, mean + mean // 2 + 1, n_documents)
         longest = int(n_tokens.max())
         rows = np.arange(n_documents)
 
@@ -239,7 +243,8 @@ class Language:
             is_late = rng.random(n_documents) < position
             cumulative_at_t = cumulative[is_late.astype(int), rows]  # (n_documents, n_words)
             is_below = cumulative_at_t < rng.random((n_documents, 1))
-            words[:, t] = np.minimum(is_below.sum(axis=1), self.setting.n_words - 1)
+            n_below = is_below.sum(axis=1)
+            words[:, t] = np.minimum(n_below, self.setting.n_words - 1)
             if t == 0:
                 continue
 
@@ -267,7 +272,8 @@ def _factorise(
     pmi = np.log(p_together / np.outer(p, p))
 
     n_dims = setting.n_dims
-    U, S, Vt = np.linalg.svd(pmi - np.log(setting.n_negatives))
+    shifted_pmi = pmi - np.log(setting.n_negatives)
+    U, S, Vt = np.linalg.svd(shifted_pmi)
     root = np.sqrt(S[:n_dims])
     I_hat = U[:, :n_dims] * root
     O_hat = Vt[:n_dims].T * root
@@ -471,7 +477,8 @@ def _paper_bound_and_risk(
     bias = np.log(words.training["n_negatives"])
     A_hat = words.input_vectors
     empirical = gibbs_risk(mu, var, counts, A_hat, p_noise, bias=bias)
-    true = gibbs_risk(mu, var, sparse.csr_matrix(phi), A_hat, p_noise, bias=bias)
+    truth = sparse.csr_matrix(phi)
+    true = gibbs_risk(mu, var, truth, A_hat, p_noise, bias=bias)
 
     n = int(n_tokens.sum())
     weight = n_tokens / n
@@ -621,10 +628,10 @@ class _Population:
         for _ in range(2):
             halves = token_parts.split_tokens(self.encoded, 0.5, 0.0, rng)
             means, variances = mixed(halves.prior, gibbs.word_means, gibbs.word_variances)
-            halved = gibbs._replace(
-                means=gibbs.scale * means + gibbs.shift,
-                variances=gibbs.scale**2 * variances,
-            )
-            risks = _risks(halved, words, words.vocabulary.count(halves.sample))
+            means = gibbs.scale * means + gibbs.shift
+            variances = gibbs.scale**2 * variances
+            halved = gibbs._replace(means=means, variances=variances)
+            other_half = words.vocabulary.count(halves.sample)
+            risks = _risks(halved, words, other_half)
             total += risks.mean() / 2
         return total

@@ -50,9 +50,10 @@ class WordCertificate(WordRiskCertificate):
     def recompute(self) -> dict[str, Any]:
         bound = self.bound_on_words()
         noise = min(1.0, self.noise_risk + self.noise_margin)
+        bound_on_both = 0.5 * (bound + noise) * (1 + ROUNDING)
         return {
             "positive_error_upper": bound,
-            "error_upper": min(1.0, 0.5 * (bound + noise) * (1 + ROUNDING)),
+            "error_upper": min(1.0, bound_on_both),
         }
 
     def _check(self) -> None:

@@ -79,19 +79,30 @@ def panels(random_state: int = 0) -> list[Panel]:
     rng = np.random.default_rng(random_state)
     language = simulation.Language(simulation.SETTINGS["topics"])
     words = language.words
-    A_hat, B_hat = (matrix.astype(float) for matrix in words.roles(swap=False))
-    counts = words.vocabulary.require_counts("the panels")
-    p = counts / counts.sum()
+    A_hat, B_hat = _matrices(words)
+    p = _word_probabilities(words)
     sentences = [rng.choice(p.size, n, p=p) for n in _LENGTHS]
-    return [
-        *_variances(sentences, A_hat, B_hat, rng),
-        _kl(sentences, B_hat),
-        _first_prior(sentences, A_hat, B_hat),
-        _factor(sentences[3], A_hat, B_hat, rng),
-        _weighting(sentences[4], words),
-        _optimiser(words, rng),
-        _word_variance(words, rng),
-    ]
+
+    # The panels draw their random numbers one after the other.
+    drawn = _variances(sentences, A_hat, B_hat, rng)
+    drawn.append(_kl(sentences, B_hat))
+    drawn.append(_first_prior(sentences, A_hat, B_hat))
+    drawn.append(_factor(sentences[3], A_hat, B_hat, rng))
+    drawn.append(_weighting(sentences[4], words))
+    drawn.append(_optimiser(words, rng))
+    drawn.append(_word_variance(words, rng))
+    return drawn
+
+
+def _matrices(words: WordVectors) -> tuple[np.ndarray, np.ndarray]:
+    """Input and output vectors in float64."""
+    A_hat, B_hat = words.roles(swap=False)
+    return A_hat.astype(float), B_hat.astype(float)
+
+
+def _word_probabilities(words: WordVectors) -> np.ndarray:
+    counts = words.vocabulary.require_counts("the panels")
+    return counts / counts.sum()
 
 
 def _variances(
@@ -191,7 +202,8 @@ def _weighting(tokens: np.ndarray, words: WordVectors) -> Panel:
     p_noise = words.vocabulary.noise_probabilities()
 
     risks = []
-    for weights in ((1 / (k + 1), k / (k + 1)), (0.5, 0.5)):
+    weights_by_pi = (1 / (k + 1), k / (k + 1))
+    for weights in (weights_by_pi, (0.5, 0.5)):
         risks_of_weights = []
         for bias in biases:
             gibbs = gibbs_risk(
@@ -214,14 +226,14 @@ def _weighting(tokens: np.ndarray, words: WordVectors) -> Panel:
 def _optimiser(words: WordVectors, rng: np.random.Generator) -> Panel:
     """Relative error of the mean after 40 epochs, at lambda = 1."""
     A_hat, B_hat = words.roles(swap=False)
-    counts = words.vocabulary.require_counts("the panels")
     lengths = _TRAINED_LENGTHS
-    ids = rng.choice(words.n_words, lengths.sum(), p=counts / counts.sum())
+    ids = rng.choice(words.n_words, lengths.sum(), p=_word_probabilities(words))
     encoded = Encoded.from_lengths(ids, lengths)
     p_noise = words.vocabulary.noise_probabilities()
 
-    solver = PrintedPBNegVectorizer(words, n_negatives=15, tol=1e-8, n_jobs=1).fit(encoded)
-    solver.noise_counts_ = counts
+    solver = PrintedPBNegVectorizer(words, n_negatives=15, tol=1e-8, n_jobs=1)
+    solver.fit(encoded)
+    solver.noise_counts_ = words.vocabulary.counts
     optimum, _ = solver.posterior(encoded)
     errors = []
     for literal in (True, False):
@@ -242,19 +254,20 @@ def _optimiser(words: WordVectors, rng: np.random.Generator) -> Panel:
 
 def _word_variance(words: WordVectors, rng: np.random.Generator) -> Panel:
     """How far words of w-PB-neg move, by their frequency; 10 epochs on 60 sentences."""
-    counts = words.vocabulary.require_counts("the panels")
-    p = counts / counts.sum()
+    p = _word_probabilities(words)
     sentences = [rng.choice(words.n_words, 20, p=p) for _ in range(60)]
     occurrences = np.bincount(np.concatenate(sentences), minlength=words.n_words)
     occurring = np.flatnonzero(occurrences)
     frequencies = occurrences[occurring]
 
     variance = word_training.word_variances(occurrences)
-    constant = np.where(occurrences > 0, np.median(variance[occurring]), np.inf)
-    A_hat, B_hat = (matrix.astype(float) for matrix in words.roles(swap=False))
+    median_variance = np.median(variance[occurring])
+    constant = np.where(occurrences > 0, median_variance, np.inf)
+    A_hat, B_hat = _matrices(words)
 
     # Words are grouped by sextiles of their frequency.
-    edges = np.unique(np.quantile(frequencies, np.linspace(0, 1, 7)))
+    quantiles = np.linspace(0, 1, 7)
+    edges = np.unique(np.quantile(frequencies, quantiles))
     group = np.searchsorted(edges, frequencies, side="right") - 1
     group = np.clip(group, 0, edges.size - 2)
     members = np.unique(group)
