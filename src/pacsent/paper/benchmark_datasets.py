@@ -55,7 +55,7 @@ class Member(NamedTuple):
 
 @dataclass(frozen=True)
 class Entry:
-    """What is known about a dataset: where it comes from, how it is read, what must be true."""
+    """Description of a dataset: where it comes from, how it is read, what must be true."""
 
     archives: tuple[str, ...]  # stems of archive or folder names, as distributed
     members: str  # regular expression: the end of the paths that are read

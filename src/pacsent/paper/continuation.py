@@ -36,7 +36,7 @@ _DOCUMENTS_PER_BLOCK = 2048
 
 @dataclass(frozen=True, kw_only=True)
 class ContinuationCertificate(EncoderCertificate, MeanCertificate):
-    """How well the vector of a document's first part recognises the words that follow.
+    """Guarantee that the vector of a document's first part recognises the words that follow.
 
     The rule calls w a word of the document if (scale * vector + shift).A_w + bias > 0.
     `shuffled_risk` is its risk if documents exchange their words: only what is below that is due to
@@ -100,7 +100,7 @@ def certify_continuation(encoder: Any, texts: Any, **options: Any) -> Continuati
 
 
 class Rule(NamedTuple):
-    """How a document's vector decides about a word: (scale * vector + shift).A_w + bias > 0."""
+    """Rule by which a vector decides about a word: (scale * vector + shift).A_w + bias > 0."""
 
     encoder: Any
     A_hat: np.ndarray

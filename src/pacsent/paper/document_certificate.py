@@ -344,7 +344,7 @@ def _choose_step(
     mu_w: np.ndarray,
     prior_var: np.ndarray,
 ) -> float:
-    """How far from the prior's to the learned means `mu_w`; variances stay the prior's.
+    """Step from the prior's to the learned means `mu_w`; variances stay the prior's.
 
     An estimate of the bound on some documents and some negatives.
     """

@@ -1,4 +1,4 @@
-"""What the certificates of encoders share: options, the checked sample, and its measurement."""
+"""Parts that certificates of encoders share: options, the checked sample and its measurement."""
 
 import math
 import warnings
@@ -80,7 +80,7 @@ class CertifyOptions:
             raise ValueError(f"{name} must be {rule}. Got {getattr(self, name)!r} instead.")
 
     def recorded(self) -> dict[str, Any]:
-        """What a certificate keeps of them: all but its own fields and what changes nothing."""
+        """Options that a certificate keeps: all but its own fields and what changes nothing."""
         options = asdict(self)
         for name in ("delta", "n_candidates", "random_state", "verbose"):
             del options[name]
@@ -170,7 +170,7 @@ class EncoderCertificate(Certificate):
             raise ValueError("losses must be those of the texts. This certificate was changed.")
 
     def original_options(self) -> Any:
-        """What the function that made it was given."""
+        """Options of the function that made the certificate."""
         return self.options_class(
             **self.options,
             delta=self.delta,
@@ -229,7 +229,7 @@ class EncoderCertificate(Certificate):
         return ""
 
     def why(self) -> str:
-        """Which part makes the bound as large as it is."""
+        """Sentence that names the part which makes the bound as large as it is."""
         if self.observed >= self.trivial_value:
             return f"the empirical risk {self.observed:.4g} alone is no better."
         return f"n = {self.n:,} {self.unit} are too few for delta = {self.delta:g}. Certify more."
@@ -420,7 +420,7 @@ def _describe(encoder: SentenceVectorizer) -> str:
 
 
 def _provenance(encoder: SentenceVectorizer, encoded: Encoded) -> tuple[np.ndarray, dict[str, str]]:
-    """Which documents the word vectors were trained on, (n,), and how this is known."""
+    """Mask of documents that the word vectors were trained on, (n,), and how this is known."""
     words = encoder.word_vectors
     fingerprint = words.fingerprint
     is_same_corpus = words.corpus_digest == words.vocabulary.digest(encoded)

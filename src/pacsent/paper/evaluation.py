@@ -52,7 +52,7 @@ def folds_of(labels: np.ndarray, seed: int, n_folds: int = N_FOLDS) -> np.ndarra
 
 @dataclass(frozen=True)
 class Score:
-    """What one seed chose by cross-validation, and how the choice did on the test part."""
+    """Choice of one seed by cross-validation, and its accuracy on the test part."""
 
     seed: int
     accuracy: float
@@ -64,7 +64,7 @@ class Score:
 
 @dataclass(frozen=True)
 class Protocol:
-    """How a row is scored: what is chosen from, over which seeds, and where it is computed."""
+    """Settings of a score: what is chosen from, over which seeds, and on how many threads."""
 
     lams: tuple = (None,)
     seeds: tuple[int, ...] = SEEDS
@@ -83,7 +83,7 @@ class _Labels(NamedTuple):
 
 
 def _normalizations(features: Features) -> tuple[bool, ...]:
-    """Whether to normalise: both ways, unless the vectors have unit length by construction."""
+    """Both ways to normalise or not, unless the vectors have unit length by construction."""
     if features.normalized:
         return (True,)
     return (False, True)
@@ -389,8 +389,8 @@ def evaluate(
     --------
     >>> from pacsent.paper import benchmark_datasets as datasets
     >>> dataset = datasets.generate(200, n_tokens=20, random_state=0).dataset()
-    >>> found = evaluate("tf-idf", dataset, seeds=(0,), Cs=(1.0, 10.0))
-    >>> found.accuracy > 1 / len(dataset.classes)
+    >>> result = evaluate("tf-idf", dataset, seeds=(0,), Cs=(1.0, 10.0))
+    >>> result.accuracy > 1 / len(dataset.classes)
     True
     """
     if not isinstance(dataset, Dataset):

@@ -61,7 +61,7 @@ def chart_runtime() -> str:
 
 
 def altair_found() -> bool:
-    """Whether charts can be drawn."""
+    """Return True if charts can be drawn."""
     return all(importlib.util.find_spec(name) for name in ("altair", "vl_convert"))
 
 

@@ -1,4 +1,4 @@
-"""What the paper's certificates share: options, the Gibbs posterior, and the base class."""
+"""Parts that the paper's certificates share: options, the Gibbs posterior, and the base class."""
 
 import math
 from dataclasses import dataclass
@@ -66,7 +66,7 @@ class GibbsOptions(CertifyOptions):
 
 
 def steps(posterior: Any) -> tuple[float, ...]:
-    """How far from the prior to the method's posterior a search may go, as fractions of the way."""
+    """Steps that a search may take from prior to posterior, as fractions of the way."""
     if isinstance(posterior, tuple):
         return (1.0,)
     steps_of_name = {"prior": (0.0,), "vectorizer": (1.0,), "auto": STEPS}
@@ -124,7 +124,7 @@ class GibbsCertificate(EncoderCertificate):
         return f", KL {self.kl:.4g} nats"
 
     def certified_distribution(self) -> str:
-        """Whether the certificate is about the prior, or about a posterior that looked."""
+        """Sentence on the KL: the prior is certified, or a posterior that depends on the sample."""
         if self.kl == 0:
             return "KL = 0: the prior is certified."
         return f"KL = {self.kl:,.4g} nats: a posterior that depends on the sample is certified."

@@ -177,8 +177,8 @@ class HeuristicCertificate(EncoderCertificate):
         weights = self.posterior().weights
         names = hypothesis_names()
         most_probable = np.argsort(-weights, kind="stable")[:_N_SHOWN]
-        shown = "; ".join(f"{names[i]}: {weights[i]:.3f}" for i in most_probable)
-        return [*super().statements(), ("Most probable", f"{shown}.")]
+        listed = "; ".join(f"{names[i]}: {weights[i]:.3f}" for i in most_probable)
+        return [*super().statements(), ("Most probable", f"{listed}.")]
 
     def parts(self) -> str:
         return f", KL {self.kl:.4g} nats"

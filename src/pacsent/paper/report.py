@@ -190,14 +190,14 @@ def certificate_table(results: Sequence[dict]) -> ReportTable:
 
 
 def is_tied(result: dict, best: dict) -> bool:
-    """Whether the intervals of two accuracies overlap."""
+    """Return True if the intervals of two accuracies overlap."""
     _, high = accuracy_interval(result)
     low_of_best, _ = accuracy_interval(best)
     return high >= low_of_best
 
 
 def findings(results: Sequence[dict]) -> list[str]:
-    """What the results show, in sentences; the most important first."""
+    """Sentences that say what the results show; the most important first."""
     sentences = [
         _find_best(results),
         _find_certified(_of_kind(results, "certificate")),
@@ -250,7 +250,7 @@ def _find_certified(certificates: list[dict]) -> str:
 
 
 def _find_reproduced(results: Sequence[dict]) -> str:
-    """How close the accuracies are to those that the paper prints."""
+    """Distance of the accuracies to those that the paper prints."""
     gaps = [r["accuracy"] - r["paper"] for r in results if r.get("paper") is not None]
     if not gaps:
         return ""

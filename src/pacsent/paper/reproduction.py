@@ -127,7 +127,7 @@ def _select(every: list[Cell], only: Iterable[str] | None) -> list[Cell]:
 
 
 def _is_in_table(task: Cell) -> bool:
-    """Whether the paper's table has this row and this dataset."""
+    """Return True if the paper's table has this row and this dataset."""
     return ROWS[task.row].in_paper and task.dataset in PAPER_DATASETS
 
 
@@ -237,7 +237,7 @@ class _Run:
         return keys
 
     def is_done(self, task: Cell) -> bool:
-        """Whether a result with the same data, words and settings is there."""
+        """Return True if a result with the same data, words and settings is there."""
         try:
             result = json.loads((self.results / task.file).read_text())
             recorded = result["provenance"]
@@ -383,7 +383,7 @@ def write_json(path: str | os.PathLike, content: dict) -> None:
 
 
 def last_run(out: str | os.PathLike) -> dict | None:
-    """What the last run that made any result took; None where there was none."""
+    """Summary of the last run that made any result; None if there was none."""
     try:
         return json.loads((Path(out) / "run.json").read_text())
     except (OSError, ValueError):

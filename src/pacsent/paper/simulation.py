@@ -1,4 +1,4 @@
-"""How often certificates fail, counted on a language whose true risk is known.
+"""Simulation that counts how often certificates fail, on a language whose true risk is known.
 
 Documents come from the paper's generative model (`generate`): phi_S ~ Dirichlet(gamma_S),
 w ~ Multinomial(phi_S). Given phi_S, the true risk of any posterior is a sum, so each replicate
@@ -106,7 +106,7 @@ REACH = 8
 
 @dataclass(frozen=True)
 class Coverage:
-    """How often a certificate was below the truth.
+    """Counts of the certificates that were below the true risk.
 
     `low` and `high` are the exact (Clopper-Pearson) 95% interval of the rate.
     """

@@ -129,8 +129,8 @@ def minimise_at_fixed_lambda(problem: Problem, lam: float) -> Minimum:
     """The Q that minimises R_hat(Q) + KL(Q || P_S)/lam.
 
     >>> from pacsent.paper.printed import example
-    >>> given = example()
-    >>> tables = given.I_hat, given.O_hat, given.p_noise
+    >>> ex = example()
+    >>> tables = ex.I_hat, ex.O_hat, ex.p_noise
     >>> problem = problem_of([0, 1, 2, 1, 3] * 8, *tables, n_negatives=3)
     >>> minimise_at_fixed_lambda(problem, 160.0).mu.round(1)
     array([ 0.1,  0.1,  0.1, -0.1])
@@ -146,8 +146,8 @@ def minimise_theorem_1(problem: Problem, lam: float, delta: float = 0.05) -> Min
     """The Q that minimises the right-hand side of Theorem 1 itself, at this lambda.
 
     >>> from pacsent.paper.printed import example
-    >>> given = example()
-    >>> tables = given.I_hat, given.O_hat, given.p_noise
+    >>> ex = example()
+    >>> tables = ex.I_hat, ex.O_hat, ex.p_noise
     >>> problem = problem_of([0, 1, 2, 1, 3] * 8, *tables, n_negatives=3)
     >>> minimise_theorem_1(problem, 160.0).mu.round(1)  # as minimise_at_fixed_lambda
     array([ 0.1,  0.1,  0.1, -0.1])
@@ -168,11 +168,11 @@ def minimise_kl_inverse(problem: Problem, delta: float = 0.05) -> Minimum:
     """The Q that minimises kl^-1(R_hat, (KL + ln(2 sqrt N/delta))/N): an objective only.
 
     >>> from pacsent.paper.printed import example
-    >>> given = example()
-    >>> tables = given.I_hat, given.O_hat, given.p_noise
+    >>> ex = example()
+    >>> tables = ex.I_hat, ex.O_hat, ex.p_noise
     >>> problem = problem_of([0, 1, 2, 1, 3] * 8, *tables, n_negatives=3)
-    >>> found = minimise_kl_inverse(problem)
-    >>> found.risk < found.value < 1.0
+    >>> minimum = minimise_kl_inverse(problem)
+    >>> minimum.risk < minimum.value < 1.0
     True
     """
     n = problem.n

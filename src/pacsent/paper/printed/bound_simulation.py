@@ -33,7 +33,7 @@ _N_NEGATIVES = 1
 
 @dataclass(frozen=True)
 class BoundSimulation:
-    """How often Theorem 1 was below the true risk, as printed and with a prior of other words."""
+    """Counts of bounds below the true risk, as printed and with a prior of other words."""
 
     n_replicates: int
     n_violations: int

@@ -167,7 +167,7 @@ def _first_prior(sentences: list[np.ndarray], A_hat: np.ndarray, B_hat: np.ndarr
 def _factor(
     tokens: np.ndarray, A_hat: np.ndarray, B_hat: np.ndarray, rng: np.random.Generator
 ) -> Panel:
-    """How far the mean has moved from the prior to the data, by the factor of the loss."""
+    """Way of the mean from the prior to the data, by the factor of the loss."""
     A = A_hat[tokens]
     B = B_hat[tokens]
     idf = rng.uniform(1.0, 6.0, tokens.size)
@@ -253,7 +253,7 @@ def _optimiser(words: WordVectors, rng: np.random.Generator) -> Panel:
 
 
 def _word_variance(words: WordVectors, rng: np.random.Generator) -> Panel:
-    """How far words of w-PB-neg move, by their frequency; 10 epochs on 60 sentences."""
+    """Distances that words of w-PB-neg move, by their frequency; 10 epochs on 60 sentences."""
     p = _word_probabilities(words)
     sentences = [rng.choice(words.n_words, 20, p=p) for _ in range(60)]
     occurrences = np.bincount(np.concatenate(sentences), minlength=words.n_words)

@@ -155,9 +155,9 @@ class PrintedPBNegVectorizer(PBNegVectorizer):
     Parameters as those of `PBNegVectorizer`.
 
     >>> from pacsent.paper.printed import example
-    >>> given = example()
-    >>> vectorizer = PrintedPBNegVectorizer(given.words, lam=0.1).fit(given.texts)
-    >>> vectorizer.posterior(given.texts)[1].round(2)  # near var_P = 1, not near 1/n
+    >>> ex = example()
+    >>> vectorizer = PrintedPBNegVectorizer(ex.words, lam=0.1).fit(ex.texts)
+    >>> vectorizer.posterior(ex.texts)[1].round(2)  # near var_P = 1, not near 1/n
     array([0.98, 0.96, 0.97])
     """
 

@@ -89,10 +89,10 @@ def train(
     Examples
     --------
     >>> from pacsent.paper.printed import example
-    >>> given = example()
-    >>> encoded = given.words.vocabulary.encode(given.texts)
-    >>> made = train(encoded, given.I_hat, given.O_hat, given.p_noise, random_state=0)
-    >>> made.mu.shape
+    >>> ex = example()
+    >>> encoded = ex.words.vocabulary.encode(ex.texts)
+    >>> trained = train(encoded, ex.I_hat, ex.O_hat, ex.p_noise, random_state=0)
+    >>> trained.mu.shape
     (3, 4)
     """
     rng = np.random.default_rng(random_state)

@@ -63,8 +63,8 @@ class WeightedL2Vectorizer(_Transformer):
     Examples
     --------
     >>> from pacsent.paper.printed import example
-    >>> given = example()
-    >>> WeightedL2Vectorizer(given.words).fit(given.texts).transform([["a", "b"]]).shape
+    >>> ex = example()
+    >>> WeightedL2Vectorizer(ex.words).fit(ex.texts).transform([["a", "b"]]).shape
     (1, 4)
     """
 
@@ -162,8 +162,8 @@ class SGDPBNegVectorizer(_Transformer):
     Examples
     --------
     >>> from pacsent.paper.printed import example
-    >>> given = example()
-    >>> SGDPBNegVectorizer(given.words).fit(given.texts).transform([["a", "b"]]).shape
+    >>> ex = example()
+    >>> SGDPBNegVectorizer(ex.words).fit(ex.texts).transform([["a", "b"]]).shape
     (1, 4)
     """
 

@@ -113,9 +113,9 @@ def train_words(
     Examples
     --------
     >>> from pacsent.paper.printed import example
-    >>> given = example()
-    >>> made = train_words(given.sentences, given.I_hat, given.O_hat, n_epochs=2, random_state=0)
-    >>> made.mu.shape, made.losses.shape
+    >>> ex = example()
+    >>> trained = train_words(ex.sentences, ex.I_hat, ex.O_hat, n_epochs=2, random_state=0)
+    >>> trained.mu.shape, trained.losses.shape
     ((7, 4), (6,))
     """
     if weighting not in ("token", "sentence"):
