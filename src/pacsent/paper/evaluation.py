@@ -383,7 +383,7 @@ def evaluate(
 
     References
     ----------
-    Nozawa and Sato (2019), section 5: the protocol.
+    Nozawa and Sato (2019): the protocol of their experiments.
 
     Examples
     --------

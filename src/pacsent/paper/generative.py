@@ -34,7 +34,16 @@ class GenerativeCorpus:
     def phi(self, rows: np.ndarray | None = None) -> np.ndarray:
         """phi_S of the documents in `rows` (all by default), (n_rows, n_words); rows sum to one.
 
-        Made again from the seed on each call: a large corpus need not hold them.
+        Made again from the seed on each call: a large corpus need not keep them in memory.
+
+        Parameters
+        ----------
+        rows : array of int or None, default=None
+            Numbers of documents.
+
+        Returns
+        -------
+        array, shape (n_rows, n_words)
         """
         if rows is None:
             rows = np.arange(len(self.texts))
@@ -45,7 +54,17 @@ class GenerativeCorpus:
         return np.stack(distributions)
 
     def dataset(self, name: str = "generated") -> Dataset:
-        """The texts and labels as a dataset without a fixed split."""
+        """The texts and labels as a dataset without a fixed split.
+
+        Parameters
+        ----------
+        name : str, default="generated"
+            Name of the dataset.
+
+        Returns
+        -------
+        Dataset
+        """
         content = "\0".join(self.texts).encode() + self.labels.tobytes()
         digest = hashlib.sha256(content).hexdigest()
         return Dataset(

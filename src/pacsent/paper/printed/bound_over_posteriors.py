@@ -61,7 +61,25 @@ def problem_of(
     var_P: float = 1.0,
     n_negatives: int = 15,
 ) -> Problem:
-    """The problem of a sentence, given as word ids."""
+    """The problem of a sentence, given as word ids.
+
+    Parameters
+    ----------
+    tokens : array of int, shape (n_tokens,)
+        Word ids of the sentence.
+    A_hat, B_hat : array, shape (n_words, n_dims)
+        Vectors by which words are scored, and prior means of the words.
+    p_noise : array, shape (n_words,)
+        Distribution of negative samples.
+    var_P : float, default=1.0
+        Variance of the prior of a word.
+    n_negatives : int, default=15
+        Negative samples per word.
+
+    Returns
+    -------
+    Problem
+    """
     tokens = np.asarray(tokens)
     mean, variance = product_prior(B_hat[tokens], var_P)
     return Problem(tokens, A_hat, np.asarray(p_noise), mean, variance, n_negatives)
@@ -128,6 +146,23 @@ def _minimise(problem: Problem, combine: Callable) -> Minimum:
 def minimise_at_fixed_lambda(problem: Problem, lam: float) -> Minimum:
     """The Q that minimises R_hat(Q) + KL(Q || P_S)/lam.
 
+    Parameters
+    ----------
+    problem : Problem
+        The sentence and its prior.
+    lam : float
+        Lambda of Theorem 1.
+
+    Returns
+    -------
+    Minimum
+
+    References
+    ----------
+    Nozawa and Sato (2019), Theorems 1 and 2.
+
+    Examples
+    --------
     >>> from pacsent.paper.printed import example
     >>> ex = example()
     >>> tables = ex.I_hat, ex.O_hat, ex.p_noise
@@ -145,6 +180,25 @@ def minimise_at_fixed_lambda(problem: Problem, lam: float) -> Minimum:
 def minimise_theorem_1(problem: Problem, lam: float, delta: float = 0.05) -> Minimum:
     """The Q that minimises the right-hand side of Theorem 1 itself, at this lambda.
 
+    Parameters
+    ----------
+    problem : Problem
+        The sentence and its prior.
+    lam : float
+        Lambda of Theorem 1.
+    delta : float, default=0.05
+        Probability with which the bound may fail.
+
+    Returns
+    -------
+    Minimum
+
+    References
+    ----------
+    Nozawa and Sato (2019), Theorem 1.
+
+    Examples
+    --------
     >>> from pacsent.paper.printed import example
     >>> ex = example()
     >>> tables = ex.I_hat, ex.O_hat, ex.p_noise
@@ -167,6 +221,23 @@ def minimise_theorem_1(problem: Problem, lam: float, delta: float = 0.05) -> Min
 def minimise_kl_inverse(problem: Problem, delta: float = 0.05) -> Minimum:
     """The Q that minimises kl^-1(R_hat, (KL + ln(2 sqrt N/delta))/N): an objective only.
 
+    Parameters
+    ----------
+    problem : Problem
+        The sentence and its prior.
+    delta : float, default=0.05
+        Probability with which the bound may fail.
+
+    Returns
+    -------
+    Minimum
+
+    References
+    ----------
+    Maurer (2004), A Note on the PAC Bayesian Theorem.
+
+    Examples
+    --------
     >>> from pacsent.paper.printed import example
     >>> ex = example()
     >>> tables = ex.I_hat, ex.O_hat, ex.p_noise

@@ -143,6 +143,24 @@ def sum_prior_posterior(
     """PB-L2 with the paper's first prior, N(sum of o_w, var_P I), in place of the product.
 
     mu = (mean of i_w + c sum of o_w) / (1 + c),   c = 1/(var_P lam),   var_Q = 1/(lam + 1/var_P)
+
+    Parameters
+    ----------
+    A, B : array, shape (n_tokens, n_dims)
+        Rows i_w and o_w of the sentence's words.
+    lam : float, default=1.0
+        Inverse temperature.
+    var_P : float, default=1.0
+        Variance of the prior.
+
+    Returns
+    -------
+    mu : array, shape (n_dims,)
+    var_Q : float
+
+    References
+    ----------
+    Nozawa and Sato (2019), section 3.1.
     """
     A = np.asarray(A, dtype=float)
     B = np.asarray(B, dtype=float)
@@ -160,6 +178,25 @@ def squared_loss(mu: ArrayLike, var_Q: float, A: ArrayLike, beta: Any = 1.0) -> 
 
     The appendix omits the square and writes h_w for i_w in the definition of this loss; what it
     then differentiates has both.
+
+    Parameters
+    ----------
+    mu : array, shape (n_dims,)
+        Mean of Q.
+    var_Q : float
+        Variance of Q.
+    A : array, shape (n_tokens, n_dims)
+        The rows i_w of the sentence's words.
+    beta : float or array, shape (n_tokens,), default=1.0
+        Weight of each word.
+
+    Returns
+    -------
+    float
+
+    References
+    ----------
+    Nozawa and Sato (2019), appendices A.2 and A.3.
     """
     A = np.asarray(A, dtype=float)
     mu = np.asarray(mu, dtype=float)
@@ -178,5 +215,16 @@ def rescaled_loss_lambda(lam: float, largest: float) -> float:
     The paper's footnote divides a loss that exceeds 1 by its largest value, so that Theorem 1
     applies: R_hat/l_max + KL/lam has the minimiser of R_hat + KL/(lam/l_max). Under a Gaussian the
     squared loss has no largest value.
+
+    Parameters
+    ----------
+    lam : float
+        Lambda for the loss divided by its maximum.
+    largest : float
+        Largest value of the loss.
+
+    Returns
+    -------
+    float
     """
     return lam / largest

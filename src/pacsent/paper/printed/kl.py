@@ -47,6 +47,18 @@ def sum_prior(B: ArrayLike, var_P: float = 1.0) -> tuple[np.ndarray, float]:
     """Mean and variance of the paper's first prior (section 3.1), N(sum of o_w, var_P I).
 
     Theorem 2 uses the product instead, whose mean is the average of the o_w.
+
+    Parameters
+    ----------
+    B : array, shape (n_tokens, n_dims)
+        The rows o_w of the sentence's words.
+    var_P : float, default=1.0
+        Variance of the prior.
+
+    Returns
+    -------
+    mean : array, shape (n_dims,)
+    variance : float
     """
     B = np.asarray(B, dtype=float)
     return B.sum(axis=0), var_P
@@ -56,6 +68,17 @@ def log_normaliser(B: ArrayLike, var_P: float = 1.0) -> float:
     """Logarithm of Z, the integral over h of the product of the densities N(h; o_w, var_P I).
 
     -n d/2 ln(2 pi var_P) + d/2 ln(2 pi var_P/n) - sum of |o_w - m|^2 / (2 var_P)
+
+    Parameters
+    ----------
+    B : array, shape (n_tokens, n_dims)
+        The rows o_w of the sentence's words.
+    var_P : float, default=1.0
+        Variance of the prior of a word.
+
+    Returns
+    -------
+    float
     """
     B = np.asarray(B, dtype=float)
     n, d = B.shape
@@ -71,6 +94,23 @@ def kl_exact(mu: ArrayLike, var_Q: float, B: ArrayLike, var_P: ArrayLike = 1.0) 
 
     n/(2 var_P) |mu - m|^2 + d/2 (r - 1 - ln r),   m = mean of o_w,  r = n var_Q/var_P
 
+    Parameters
+    ----------
+    mu : array, shape (n_dims,)
+        Mean of Q.
+    var_Q : float
+        Variance of Q.
+    B : array, shape (n_tokens, n_dims)
+        The rows o_w of the sentence's words.
+    var_P : float or array, shape (n_tokens,), default=1.0
+        Variance of the prior of every word, or of each.
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
     >>> kl_exact([0.0, 0.0], 0.5, [[1.0, 0.0], [-1.0, 0.0]])  # Q = P_S
     0.0
     """
@@ -89,6 +129,27 @@ def kl_printed(mu: ArrayLike, var_Q: float, B: ArrayLike, var_P: float = 1.0) ->
 
         KL(Q || P_S) = sum_w KL(Q || N(o_w, var_P I)) + ln Z + (n - 1) H(Q).
 
+    Parameters
+    ----------
+    mu : array, shape (n_dims,)
+        Mean of Q.
+    var_Q : float
+        Variance of Q.
+    B : array, shape (n_tokens, n_dims)
+        The rows o_w of the sentence's words.
+    var_P : float, default=1.0
+        Variance of the prior of a word.
+
+    Returns
+    -------
+    float
+
+    References
+    ----------
+    Nozawa and Sato (2019), equation 32.
+
+    Examples
+    --------
     >>> round(kl_printed([0.0, 0.0], 0.5, [[1.0, 0.0], [-1.0, 0.0]]), 2)  # Q = P_S: it is 0
     -5.68
     """
@@ -100,7 +161,19 @@ def kl_printed(mu: ArrayLike, var_Q: float, B: ArrayLike, var_P: float = 1.0) ->
 
 
 def entropy(var_Q: float, n_dims: int) -> float:
-    """Entropy H(Q) of N(mu, var_Q I): d/2 ln(2 pi e var_Q)."""
+    """Entropy H(Q) of N(mu, var_Q I): d/2 ln(2 pi e var_Q).
+
+    Parameters
+    ----------
+    var_Q : float
+        Variance of Q.
+    n_dims : int
+        Number of dimensions d.
+
+    Returns
+    -------
+    float
+    """
     logarithm = float(np.log(2.0 * np.pi * np.e * var_Q))
     return 0.5 * n_dims * logarithm
 
@@ -114,6 +187,28 @@ def penalty_printed(
 
     Exactly, their sum is n/lam KL(Q || N(m, var_P I)) + n d/(2 lam): the penalty of the prior
     N(m, var_P I), the *geometric mean* of the words' priors, at the temperature lam/n.
+
+    Parameters
+    ----------
+    mu : array, shape (n_dims,)
+        Mean of Q.
+    var_Q : float
+        Variance of Q.
+    B : array, shape (n_tokens, n_dims)
+        The rows o_w of the sentence's words.
+    lam : float, default=1.0
+        Inverse temperature.
+    var_P : float, default=1.0
+        Variance of the prior of a word.
+
+    Returns
+    -------
+    mean_term : float
+    variance_term : float
+
+    References
+    ----------
+    Nozawa and Sato (2019), Theorem 2.
     """
     mu = np.asarray(mu, dtype=float)
     B = np.asarray(B, dtype=float)
@@ -132,6 +227,16 @@ def penalty_exact(
     """The same two terms of KL(Q || P_S)/lam, corrected.
 
     n/(2 var_P lam) |mu - m|^2,    d/(2 lam) (r - 1 - ln r),   r = n var_Q/var_P
+
+    Parameters
+    ----------
+    mu, var_Q, B, lam, var_P
+        As in `penalty_printed`.
+
+    Returns
+    -------
+    mean_term : float
+    variance_term : float
     """
     B = np.asarray(B, dtype=float)
     n, d = B.shape

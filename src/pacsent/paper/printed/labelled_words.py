@@ -38,6 +38,28 @@ def draw_labelled_words(
     The paper writes the Bernoulli distribution with p for pi. Negative sampling has
     pi = 1/(k + 1), k = 15.
 
+    Parameters
+    ----------
+    phi : array, shape (n_words,)
+        The sentence's own distribution of words.
+    p_noise : array, shape (n_words,)
+        Distribution of noise.
+    n : int
+        Number of pairs.
+    pi : float, default=1/16
+        Probability of y = 1.
+    random_state : int, Generator or None, default=None
+
+    Returns
+    -------
+    LabelledWords
+
+    References
+    ----------
+    Nozawa and Sato (2019), section 3.1.
+
+    Examples
+    --------
     >>> drawn = draw_labelled_words([1.0, 0.0], [0.0, 1.0], 1000, pi=0.25, random_state=0)
     >>> bool(np.all((drawn.words == 0) == (drawn.labels == 1)))
     True
@@ -60,6 +82,26 @@ def labelled_words_of(
 ) -> LabelledWords:
     """D_S: the words of the sentence with y = 1, and k |S| negative samples with y = -1.
 
+    Parameters
+    ----------
+    sentence : array of int, shape (n_tokens,)
+        Word ids.
+    p_noise : array, shape (n_words,)
+        Distribution of negative samples.
+    n_negatives : int, default=15
+        Negative samples per word, k.
+    random_state : int, Generator or None, default=None
+
+    Returns
+    -------
+    LabelledWords
+
+    References
+    ----------
+    Nozawa and Sato (2019), section 3.1.
+
+    Examples
+    --------
     >>> D_S = labelled_words_of([4, 2, 2], np.full(5, 0.2), n_negatives=15, random_state=0)
     >>> D_S.words.size, int((D_S.labels == 1).sum())
     (48, 3)
@@ -79,6 +121,22 @@ def hypothesis(h: ArrayLike, A_hat: np.ndarray, words: ArrayLike, bias: float = 
     The paper has no bias. Skip-gram's scores lie around PMI - ln k, so that without one the
     hypothesis calls almost every word noise; pacsent's certificates use ln k.
 
+    Parameters
+    ----------
+    h : array, shape (n_dims,)
+        Vector of the sentence.
+    A_hat : array, shape (n_words, n_dims)
+    words : array of int, shape (n,)
+        Word ids.
+    bias : float, default=0.0
+        Added to every score.
+
+    Returns
+    -------
+    array of int, shape (n,)
+
+    Examples
+    --------
     >>> hypothesis([1.0, 0.0], np.array([[0.5, 2.0], [-0.5, 2.0]]), [0, 1])
     array([ 1, -1])
     """
@@ -90,7 +148,19 @@ def hypothesis(h: ArrayLike, A_hat: np.ndarray, words: ArrayLike, bias: float = 
 
 
 def zero_one_risk(h: ArrayLike, A_hat: np.ndarray, data: LabelledWords, bias: float = 0.0) -> float:
-    """Share of the pairs on which `hypothesis` is wrong: the paper's R(D) or its empirical form."""
+    """Share of the pairs on which `hypothesis` is wrong: the paper's R(D) or its empirical form.
+
+    Parameters
+    ----------
+    h, A_hat, bias
+        As in `hypothesis`.
+    data : LabelledWords
+        Pairs of D or D_S.
+
+    Returns
+    -------
+    float
+    """
     predicted = hypothesis(h, A_hat, data.words, bias)
     return float(np.mean(predicted != data.labels))
 

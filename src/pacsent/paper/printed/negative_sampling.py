@@ -91,6 +91,34 @@ def sampled_loss(
     """Eq. proposed-loss by the reparameterisation trick: h = mu + e^(rho/2) epsilon.
 
     `kl` is "printed" or "exact".
+
+    Parameters
+    ----------
+    mu : array, shape (n_dims,)
+        Mean of Q.
+    rho : float
+        Logarithm of the variance of Q.
+    epsilon : array, shape (n_dims,)
+        Standard normal draw.
+    tokens : array of int, shape (n_tokens,)
+        Word ids of the sentence.
+    negatives : array of int, shape (n_tokens, k)
+        The k negative samples of each token.
+    A_hat, B_hat : array, shape (n_words, n_dims)
+    lam : float, default=1.0
+        Inverse temperature.
+    var_P : float, default=1.0
+        Variance of the prior of a word.
+    kl : {"printed", "exact"}, default="printed"
+        The penalty.
+
+    Returns
+    -------
+    SampledLoss
+
+    References
+    ----------
+    Nozawa and Sato (2019), equation 18.
     """
     mu = np.asarray(mu, dtype=float)
     epsilon = np.asarray(epsilon, dtype=float)
@@ -131,6 +159,30 @@ def expected_loss(
     """Eq. proposed-loss of each sentence with h and the negative samples integrated out.
 
     `tables` are (A_hat, B_hat), `counts` word counts of the sentences, none of them empty.
+
+    Parameters
+    ----------
+    mu : array, shape (n_sentences, n_dims)
+        Means of the posteriors.
+    var_Q : array, shape (n_sentences,)
+        Their variances.
+    counts : csr_matrix, shape (n_sentences, n_words)
+        Word counts.
+    tables : tuple of two arrays, shape (n_words, n_dims)
+        A_hat and B_hat.
+    p_noise : array, shape (n_words,)
+        Distribution of negative samples.
+    n_negatives : int, default=15
+    lam : float, default=1.0
+        Inverse temperature.
+    var_P : float, default=1.0
+        Variance of the prior of a word.
+    kl : {"printed", "exact"}, default="printed"
+        The penalty.
+
+    Returns
+    -------
+    array, shape (n_sentences,)
     """
     A_hat, B_hat = tables
     words = np.flatnonzero(p_noise)

@@ -24,6 +24,18 @@ _MAX_ROWS = 1 << 15  # word vectors gathered at once, which bounds the memory
 def learning_rates(n_epochs: int = 40, learning_rate: float = 0.025) -> np.ndarray:
     """The rate of each epoch: learning_rate (1 - e/n_epochs), e = 0 ... n_epochs - 1.
 
+    Parameters
+    ----------
+    n_epochs : int, default=40
+    learning_rate : float, default=0.025
+        Rate of the first epoch.
+
+    Returns
+    -------
+    array, shape (n_epochs,)
+
+    Examples
+    --------
     >>> learning_rates(4, 1.0)
     array([1.  , 0.75, 0.5 , 0.25])
     """
@@ -40,6 +52,23 @@ def diverges(
     exactly forty exceeds 1 at 182 and 183 lam as well, and is 0 where a factor is: at 200 and
     320 lam, for example.
 
+    Parameters
+    ----------
+    n_tokens : int or array of int
+        Lengths of sentences.
+    lam : float
+        Inverse temperature.
+    var_P : float, default=1.0
+        Variance of the prior of a word.
+    learning_rate : float, default=0.025
+        Rate of the first epoch.
+
+    Returns
+    -------
+    array of bool, of the shape of `n_tokens`
+
+    Examples
+    --------
     >>> diverges([10, 183, 184], lam=1.0)
     array([False, False,  True])
     """

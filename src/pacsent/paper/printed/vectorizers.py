@@ -237,7 +237,17 @@ class SGDPBNegVectorizer(_Transformer):
 
 
 def from_scratch(word_vectors: WordVectors) -> WordVectors:
-    """Word vectors of zeros for the same words: where PV-DBOW starts if it starts from scratch."""
+    """Word vectors of zeros for the same words: where PV-DBOW starts if it starts from scratch.
+
+    Parameters
+    ----------
+    word_vectors : WordVectors
+        The words to keep.
+
+    Returns
+    -------
+    WordVectors
+    """
     shape = word_vectors.input_vectors.shape
     return WordVectors(word_vectors.vocabulary, np.zeros(shape, dtype=np.float32))
 

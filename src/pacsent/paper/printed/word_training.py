@@ -26,6 +26,21 @@ def word_variances(counts: ArrayLike) -> np.ndarray:
     inf for words that do not occur. Frequent words are held tighter. The paper argues against a
     constant variance, under which they would move most.
 
+    Parameters
+    ----------
+    counts : array, shape (n_words,)
+        Occurrences of every word.
+
+    Returns
+    -------
+    array, shape (n_words,)
+
+    References
+    ----------
+    Nozawa and Sato (2019), equation 22.
+
+    Examples
+    --------
     >>> word_variances([2, 1, 1])
     array([2., 4., 4.])
     """
@@ -39,6 +54,21 @@ def lump(away: Any, rate: float, total: float) -> Any:
 
     away - (sum of learning rates) rate away.  First order only: past (sum) rate = 2 it grows.
 
+    Parameters
+    ----------
+    away : float or array
+        Distance before the skipped steps.
+    rate : float
+        Rate of the penalty.
+    total : float
+        Sum of the learning rates of the skipped steps.
+
+    Returns
+    -------
+    float or array
+
+    Examples
+    --------
     >>> lump(1.0, rate=0.5, total=12.0)
     -5.0
     """
@@ -48,6 +78,17 @@ def lump(away: Any, rate: float, total: float) -> Any:
 def decay(away: Any, rate: float, total: float) -> Any:
     """Distance mu - o_w after the same time of the penalty's exact flow: away e^(-rate total).
 
+    Parameters
+    ----------
+    away, rate, total
+        As in `lump`.
+
+    Returns
+    -------
+    float or array
+
+    Examples
+    --------
     >>> round(float(decay(1.0, rate=0.5, total=12.0)), 6)
     0.002479
     """
@@ -107,7 +148,7 @@ def train_words(
 
     References
     ----------
-    Nozawa and Sato (2019), equations 19 to 22; Carpenter (2008), Lazy Sparse Stochastic Gradient
+    Nozawa and Sato (2019), equations 21 and 22; Carpenter (2008), Lazy Sparse Stochastic Gradient
     Descent for Regularized Multinomial Logistic Regression.
 
     Examples
@@ -254,6 +295,27 @@ def pv_dbow_loss(
     The paper's corollary calls this eq. 18 with lam -> inf, A trained from scratch and
     no expectation. With A shared that holds only if each sentence's loss, a mean over its tokens,
     is weighted by its length |S|.
+
+    Parameters
+    ----------
+    h : array, shape (n_sentences, n_dims)
+        Vectors of the sentences.
+    sentences : list of arrays of int
+        Word ids of each sentence.
+    negatives : list of arrays of int, shape (n_tokens, k)
+        Negative samples of each token.
+    A : array, shape (n_words, n_dims)
+        Vectors of the words.
+
+    Returns
+    -------
+    loss : float
+    grad_h : array, shape (n_sentences, n_dims)
+    grad_A : array, shape (n_words, n_dims)
+
+    References
+    ----------
+    Nozawa and Sato (2019), corollary 2.3.
     """
     h = np.asarray(h, dtype=float)
     loss = 0.0
@@ -283,6 +345,27 @@ def train_pv_dbow(
 ) -> Paragraphs:
     """PV-DBOW with word vectors from scratch: A starts at 0, sentences near it, as in word2vec.
 
+    Parameters
+    ----------
+    sentences : list of arrays of int
+        Word ids of each sentence.
+    n_words : int
+        Size of the vocabulary.
+    n_dims : int
+    n_negatives : int, default=15
+    noise_power : float, default=0.75
+        Power of the counts by which negative samples are drawn.
+    n_epochs : int, default=40
+    learning_rate : float, default=0.025
+        Rate of the first epoch.
+    random_state : int, Generator or None, default=None
+
+    Returns
+    -------
+    Paragraphs
+
+    Examples
+    --------
     >>> from pacsent.paper.printed import example
     >>> train_pv_dbow(example().sentences, 7, 4, n_epochs=2, random_state=0).h.shape
     (3, 4)

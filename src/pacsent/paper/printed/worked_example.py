@@ -28,6 +28,12 @@ class Example:
 def example() -> Example:
     """Make the worked example.
 
+    Returns
+    -------
+    Example
+
+    Examples
+    --------
     >>> example().texts[0]
     ['a', 'b', 'c', 'b', 'd']
     """
