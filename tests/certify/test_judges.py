@@ -1,6 +1,7 @@
 """Bounds with a second labeller: exact, valid for any judge, smaller with a good one."""
 
 import dataclasses
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -10,124 +11,289 @@ from helpers import invoke
 from pacsent.bounds import binomial
 from pacsent.certify import certify_predictions, judges, read_certificate
 
-DELTA, REPLICATES, N, SAMPLED = 0.1, 120, 2000, 80
-ALLOWED = stats.binom.isf(1e-4, REPLICATES, DELTA)
+DELTA = 0.1
+REPLICATES = 120
+N_ROWS = 2000
+N_SAMPLED = 80
+MOST_VIOLATIONS = stats.binom.isf(1e-4, REPLICATES, DELTA)
+FIRST_ROWS = np.arange(100)
 
 
-def batch(rng, accuracy):
-    labels = rng.random(N) < 0.4
-    return labels, labels ^ (rng.random(N) < 0.2), labels ^ (rng.random(N) < 1 - accuracy)
+@dataclass
+class Batch:
+    """Labels, predictions and the labels of a judge, and which rows have a label of a person."""
+
+    labels: np.ndarray
+    predictions: np.ndarray
+    judge: np.ndarray
+
+    def certify(self, rows=FIRST_ROWS, **options):
+        others = np.delete(np.arange(N_ROWS), rows)
+        return certify_predictions(
+            self.labels[rows],
+            self.predictions[rows],
+            judge=self.judge[rows],
+            unlabelled=(self.predictions[others], self.judge[others]),
+            **options,
+        )
+
+    def limit(self, rows):
+        """The stratified limit of the error in the batch."""
+        others = np.delete(np.arange(N_ROWS), rows)
+        columns = [self.judge[rows], self.predictions[others], self.judge[others]]
+        counts = judges.count_judged(
+            self.labels[rows].tolist(),
+            self.predictions[rows].tolist(),
+            [column.tolist() for column in columns],
+        )
+        strata = counts["judge_counts"]
+        sizes, n, n_errors = zip(strata["disagree"], strata["agree"])
+        return binomial.stratified_limit(n_errors, n, sizes, DELTA)
 
 
-def judged(truth, rows=slice(100)):
-    labels, predicted, judge = truth
-    others = np.delete(np.arange(N), rows)
-    unlabelled = predicted[others], judge[others]
-    return (labels[rows], predicted[rows]), {"judge": judge[rows], "unlabelled": unlabelled}
+def draw_batch(rng, accuracy):
+    labels = rng.random(N_ROWS) < 0.4
+    predictions = labels ^ (rng.random(N_ROWS) < 0.2)
+    judge = labels ^ (rng.random(N_ROWS) < 1 - accuracy)
+    return Batch(labels, predictions, judge)
 
 
-def limit(truth, rows):
-    (labels, predicted), options = judged(truth, rows)
-    columns = [column.tolist() for column in (options["judge"], *options["unlabelled"])]
-    counts = judges.count_judged(labels.tolist(), predicted.tolist(), columns)["judge_counts"]
-    sizes, n, k = zip(counts["disagree"], counts["agree"])
-    return binomial.stratified_limit(k, n, sizes, DELTA)
+# ---- The limit ----
+
+
+def stratified_limit_by_hand(n_errors, n, sizes):
+    """The largest number of errors of all divisions among two strata that are not rejected.
+
+    A division is possible if each stratum is within its own limit at a twentieth of delta, and if
+    samples with an estimate as small as this one have a probability above nine tenths of delta.
+    """
+    pmf = stats.hypergeom.pmf
+    fewest = sizes[0] - binomial.most_errors(n[0] - n_errors[0], n[0], sizes[0], 0.05 * DELTA)
+    most = binomial.most_errors(n_errors[1], n[1], sizes[1], 0.05 * DELTA)
+    first, second = np.indices([n[0] + 1, n[1] + 1])  # errors in the samples
+    of_first = sizes[0] * n[1] * (first - n_errors[0])
+    of_second = sizes[1] * n[0] * (second - n_errors[1])
+    is_small = of_first + of_second <= 0
+
+    possible = []
+    for wrong_first in range(fewest, sizes[0] - n[0] + n_errors[0] + 1):
+        of_first = pmf(first, sizes[0], wrong_first, n[0])
+        for wrong_second in range(n_errors[1], most + 1):
+            chances = of_first * pmf(second, sizes[1], wrong_second, n[1])
+            if chances[is_small].sum() > 0.9 * DELTA:
+                possible.append(wrong_first + wrong_second)
+    return max(possible) / sum(sizes)
 
 
 def test_the_limit_of_two_strata_is_that_of_all_divisions_of_the_errors():
-    rng, p = np.random.default_rng(0), stats.hypergeom.pmf
+    rng = np.random.default_rng(0)
+
     for _ in range(15):
-        size = rng.integers(5, 25, 2).tolist()
-        n = rng.integers(1, size, endpoint=True).tolist()
-        k = rng.integers(0, n, endpoint=True).tolist()
-        fewest = size[0] - binomial.most_errors(n[0] - k[0], n[0], size[0], 0.05 * DELTA)
-        most = binomial.most_errors(k[1], n[1], size[1], 0.05 * DELTA)
-        a, b = np.indices([x + 1 for x in n])
-        small = size[0] * n[1] * (a - k[0]) + size[1] * n[0] * (b - k[1]) <= 0
-        possible = [
-            first + second
-            for first in range(fewest, size[0] - n[0] + k[0] + 1)
-            for second in range(k[1], most + 1)
-            if (p(a, size[0], first, n[0]) * p(b, size[1], second, n[1]))[small].sum() > 0.9 * DELTA
-        ]
-        assert binomial.stratified_limit(k, n, size, DELTA) == max(possible) / sum(size)
-    assert binomial.stratified_limit((0, 1), (0, 9), (5, 10), 0.05) * 15 == 5 + 2
+        sizes = rng.integers(5, 25, 2).tolist()
+        n = rng.integers(1, sizes, endpoint=True).tolist()
+        n_errors = rng.integers(0, n, endpoint=True).tolist()
+        limit = binomial.stratified_limit(n_errors, n, sizes, DELTA)
+        assert limit == stratified_limit_by_hand(n_errors, n, sizes)
 
 
-@pytest.mark.parametrize(("accuracy", "gain"), [(0.0, 1), (0.5, 1.03), (0.9, 0.9), (0.98, 0.7)])
+def test_all_rows_of_a_stratum_without_a_sample_may_be_wrong():
+    limit = binomial.stratified_limit((0, 1), (0, 9), (5, 10), 0.05)
+
+    assert limit * 15 == 5 + 2
+
+
+@pytest.mark.parametrize(
+    ("accuracy", "gain"),
+    [
+        (0.0, 1),
+        pytest.param(0.5, 1.03, marks=pytest.mark.slow),
+        pytest.param(0.9, 0.9, marks=pytest.mark.slow),
+        (0.98, 0.7),
+    ],
+)
 def test_the_bound_holds_for_any_judge_and_a_good_one_makes_it_smaller(accuracy, gain):
     """The negative control is a judge that saw the labels, and else repeats most predictions."""
     rng = np.random.default_rng(3)
-    labels, predicted, _ = truth = batch(rng, accuracy)
-    copied = predicted ^ (rng.random(N) < 0.05)
-    wrong, bounds, plain, saw = labels != predicted, [], [], []
+    batch = draw_batch(rng, accuracy)
+    is_copy = rng.random(N_ROWS) >= 0.05
+    repeated = np.where(is_copy, batch.predictions, ~batch.predictions)
+    is_wrong = batch.labels != batch.predictions
+    limits = {"judge": [], "no judge": [], "saw the labels": []}
+
     for _ in range(REPLICATES):
-        rows = rng.permutation(N)[:SAMPLED]
-        bounds.append(limit(truth, rows))
-        plain.append(binomial.batch_limit(int(wrong[rows].sum()), SAMPLED, N, DELTA))
-        copied[rows] = labels[rows]
-        saw.append(limit((labels, predicted, copied), rows))
-        copied[rows] = predicted[rows]
-    excess = [np.array(values) - wrong.mean() for values in (bounds, plain, saw)]
-    assert (excess[0] < 0).sum() <= ALLOWED < (excess[2] < 0).sum()
-    assert excess[0].mean() < gain * excess[1].mean()
+        rows = rng.permutation(N_ROWS)[:N_SAMPLED]
+        limits["judge"].append(batch.limit(rows))
+
+        n_errors = int(is_wrong[rows].sum())
+        limits["no judge"].append(binomial.batch_limit(n_errors, N_SAMPLED, N_ROWS, DELTA))
+
+        repeated[rows] = batch.labels[rows]
+        limits["saw the labels"].append(
+            Batch(batch.labels, batch.predictions, repeated).limit(rows)
+        )
+        repeated[rows] = batch.predictions[rows]
+
+    excess = {name: np.array(values) - is_wrong.mean() for name, values in limits.items()}
+    assert (excess["judge"] < 0).sum() <= MOST_VIOLATIONS
+    assert (excess["saw the labels"] < 0).sum() > MOST_VIOLATIONS
+    assert excess["judge"].mean() < gain * excess["no judge"].mean()
 
 
 @pytest.mark.slow
 def test_the_rates_and_the_bound_for_new_texts_hold_by_themselves(monkeypatch):
     monkeypatch.setattr(judges, "_REFUSAL_LEVEL", 0.0)  # one honest draw in a thousand is refused
-    rng, broken = np.random.default_rng(4), np.zeros(5)
-    for replicate in range(REPLICATES):  # the last half have rows enough to use the judge
-        monkeypatch.setattr(judges, "_MIN_ROWS_PER_LABEL", 300 if replicate < 60 else 25)
-        data, options = judged(truth := batch(rng, 0.85), slice(SAMPLED))
-        found = certify_predictions(*data, **options, delta=DELTA)
-        rates, values = found.judge_rates, (0.85, 0.85, 0.85, truth[0].mean())
-        limits = [rates["accuracy"], *(rates[name]["True"] for name in list(rates)[:3])]
-        broken[0] += found.new_error_upper < 0.2
-        broken[1:] += [not low <= x <= high for (low, high), x in zip(limits, values)]
-    assert broken.max() <= ALLOWED and found.error_upper < found.new_error_upper < 0.4
+    rng = np.random.default_rng(4)
+    n_false = dict.fromkeys(["error", "accuracy", "sensitivity", "specificity", "frequency"], 0)
+
+    for replicate in range(REPLICATES):
+        # The last half have rows enough to use the judge.
+        min_rows = 300 if replicate < 60 else 25
+        monkeypatch.setattr(judges, "_MIN_ROWS_PER_LABEL", min_rows)
+        batch = draw_batch(rng, 0.85)
+        certificate = batch.certify(slice(N_SAMPLED), delta=DELTA)
+        n_false["error"] += certificate.new_error_upper < 0.2
+
+        rates = certificate.judge_rates
+        true_rates = {
+            "accuracy": (rates["accuracy"], 0.85),
+            "sensitivity": (rates["sensitivity"]["True"], 0.85),
+            "specificity": (rates["specificity"]["True"], 0.85),
+            "frequency": (rates["frequency"]["True"], batch.labels.mean()),
+        }
+        for name, ((low, high), rate) in true_rates.items():
+            n_false[name] += not low <= rate <= high
+
+    assert max(n_false.values()) <= MOST_VIOLATIONS
+    assert certificate.error_upper < certificate.new_error_upper < 0.4
 
 
-def test_certificates_are_kept_verified_and_refused_where_they_were_changed():
-    (labels, predicted), options = judged(batch(np.random.default_rng(5), 0.9))
-    found = certify_predictions(labels, predicted, **options)
-    assert read_certificate(found.to_json()) == found
-    judge, data = tuple(options.values()), (predicted, np.arange(100), labels)
-    assert "batch_size" not in found.verify(*data, judge=judge).unchecked
+# ---- Certificates ----
+
+
+@pytest.fixture(scope="module")
+def certified_batch():
+    batch = draw_batch(np.random.default_rng(5), 0.9)
+    return batch, batch.certify()
+
+
+def test_a_certificate_with_a_judge_is_read_back(certified_batch):
+    _, certificate = certified_batch
+
+    assert read_certificate(certificate.to_json()) == certificate
+
+
+def verify(certificate, batch, of_labelled):
+    """Verify a certificate with these labels of the judge for the labelled rows."""
+    predictions = batch.predictions
+    return certificate.verify(
+        predictions[:100],
+        np.arange(100),
+        batch.labels[:100],
+        judge=(of_labelled, (predictions[100:], batch.judge[100:])),
+    )
+
+
+def test_a_certificate_with_a_judge_is_verified(certified_batch):
+    batch, certificate = certified_batch
+
+    verified = verify(certificate, batch, batch.judge[:100])
+
+    assert "batch_size" not in verified.unchecked
+
+
+def test_other_labels_of_the_judge_are_refused(certified_batch):
+    batch, certificate = certified_batch
+
     with pytest.raises(ValueError, match="judge_counts must be"):
-        found.verify(*data, judge=(~judge[0], judge[1]))
-    for name in ("judge_counts", "judge_class_counts", "judge_rates"):
-        with pytest.raises(ValueError, match="must be"):
-            dataclasses.replace(found, **{name: {}}).verify()
+        verify(certificate, batch, ~batch.judge[:100])
 
 
-def test_what_ordinary_users_get_wrong():
-    labels, predicted, judge = batch(np.random.default_rng(6), 0.8)
+@pytest.mark.parametrize("name", ["judge_counts", "judge_class_counts", "judge_rates"])
+def test_a_changed_certificate_is_refused(certified_batch, name):
+    _, certificate = certified_batch
 
-    def summary(judge, rows=slice(100)):
-        data, options = judged((labels, predicted, judge), rows)
-        return certify_predictions(*data, **options).summary()
+    with pytest.raises(ValueError, match="must be"):
+        dataclasses.replace(certificate, **{name: {}}).verify()
 
+
+# ---- Usual mistakes ----
+
+
+@pytest.fixture
+def batch():
+    return draw_batch(np.random.default_rng(6), 0.8)
+
+
+def test_the_predictions_are_no_labels_of_a_judge(batch):
     with pytest.raises(ValueError, match="Got the predictions themselves instead"):
-        summary(predicted)
+        Batch(batch.labels, batch.predictions, batch.predictions).certify()
+
+
+def test_a_judge_needs_unlabelled_rows():
     with pytest.raises(ValueError, match="together with unlabelled"):
         certify_predictions([1, 0], [1, 0], judge=[1, 0])
-    assert "WARNING" not in summary(judge)
-    agreements = np.flatnonzero(predicted == judge)[:100]
-    assert "less often than with others: they are NO random" in summary(judge, agreements)
+
+
+def test_random_rows_are_not_warned_of(batch):
+    assert "WARNING" not in batch.certify().summary()
+
+
+def test_rows_on_which_the_judge_agrees_are_warned_of(batch):
+    agreements = np.flatnonzero(batch.predictions == batch.judge)[:100]
+
+    summary = batch.certify(agreements).summary()
+
+    assert "less often than with others: they are NO random" in summary
+
+
+def test_rows_on_which_the_judge_disagrees_are_refused(batch):
+    disagreements = np.flatnonzero(batch.predictions != batch.judge)[:100]
+
     with pytest.raises(ValueError, match=r"disagrees with 100\.0% of the predictions of labelled"):
-        summary(judge, np.flatnonzero(predicted != judge)[:100])
-    copied = np.where(np.random.default_rng(0).random(N) < 0.2, ~predicted, predicted)
-    assert "NOT valid if it saw" in summary(np.append(labels[:100], copied[100:]))
+        batch.certify(disagreements)
 
 
-def test_a_table_with_a_judge_in_the_shell(tmp_path):
-    path, columns = tmp_path / "t.csv", batch(np.random.default_rng(7), 0.9)
-    lines = [f"{a if row < 90 else ''},{b},{c}" for row, (a, b, c) in enumerate(zip(*columns))]
-    path.write_text("\n".join(["label,model,llm", *lines]))
-    options = ["--prediction-column", "model", "--judge-column", "llm"]
-    made = invoke("certify", path, *options, "-o", tmp_path / "c.json", "--details")
-    assert "this batch of 2,000 texts" in made.stdout and "Frequency: False" in made.stdout
-    assert "only rows 1 to 90 have a label, which are NO random sample unless" in made.stdout
-    assert "Verified: the counts" in invoke("verify", tmp_path / "c.json", path, *options).stdout
-    assert "must differ" in invoke("certify", path, *options[:3], "model").stderr
+def test_a_judge_that_may_have_seen_the_labels_is_warned_of(batch):
+    is_wrong = np.random.default_rng(0).random(N_ROWS) < 0.2
+    judge = np.where(is_wrong, ~batch.predictions, batch.predictions)
+    judge[:100] = batch.labels[:100]
+
+    summary = Batch(batch.labels, batch.predictions, judge).certify().summary()
+
+    assert "NOT valid if it saw" in summary
+
+
+# ---- In the shell ----
+
+COLUMNS = ("--prediction-column", "model", "--judge-column", "llm")
+
+
+@pytest.fixture
+def table(tmp_path):
+    """A table with labels in its first 90 rows."""
+    batch = draw_batch(np.random.default_rng(7), 0.9)
+    lines = ["label,model,llm"]
+    for row, prediction in enumerate(batch.predictions):
+        label = batch.labels[row] if row < 90 else ""
+        lines.append(f"{label},{prediction},{batch.judge[row]}")
+    path = tmp_path / "t.csv"
+    path.write_text("\n".join(lines))
+    return path
+
+
+def test_a_table_with_a_judge_is_certified_in_the_shell(table, tmp_path):
+    out = tmp_path / "c.json"
+
+    done = invoke("certify", table, *COLUMNS, "-o", out, "--details")
+
+    verified = invoke("verify", out, table, *COLUMNS)
+    assert "this batch of 2,000 texts" in done.stdout
+    assert "Frequency: False" in done.stdout
+    assert "only rows 1 to 90 have a label, which are NO random sample unless" in done.stdout
+    assert "Verified: the counts" in verified.stdout
+
+
+def test_the_column_of_predictions_is_no_judge_in_the_shell(table):
+    options = ("--prediction-column", "model", "--judge-column", "model")
+
+    assert "must differ" in invoke("certify", table, *options).stderr
