@@ -53,8 +53,10 @@ MAY_SKIP = {
 
 
 # The last file decides when the run ends.
-LONGEST_FIRST = "sklearn_api report skipgram hostile serve classify guarantees negative_sampling"
-LONGEST_FIRST += " kinds external_encoders cli cli_classify certificates"
+LONGEST_FIRST = "sklearn_api report skipgram hostile running_server classify guarantees"
+LONGEST_FIRST += (
+    " negative_sampling labelling kinds external_encoders cli cli_classify certificates"
+)
 
 
 class UnexpectedSkips:

@@ -17,13 +17,17 @@ from pacsent.scale import predict_shards
 
 
 def rows(n, seed=0):
+    """Labels, of which a tenth is wrong, and texts of films that are good or bad."""
     rng = np.random.default_rng(seed)
     films = [f"film{i}" for i in range(30)]
     labelled = []
     for _ in range(n):
-        good = rng.random() < 0.5
-        words = [*rng.choice(films, 5), *rng.choice(["good nice", "bad poor"][1 - good].split(), 2)]
-        labelled.append(("yes" if good ^ (rng.random() < 0.1) else "no", " ".join(words)))
+        is_good = rng.random() < 0.5
+        adjectives = ["good", "nice"] if is_good else ["bad", "poor"]
+        words = [*rng.choice(films, 5), *rng.choice(adjectives, 2)]
+        is_wrong = rng.random() < 0.1
+        label = "yes" if is_good ^ is_wrong else "no"
+        labelled.append((label, " ".join(words)))
     return labelled
 
 
@@ -47,8 +51,10 @@ def messages(*arguments, status=1):
 
 
 def write(path, labelled):
+    """A file of label<TAB>text; with a header if its name ends in .tsv."""
+    header = "label\ttext\n" if path.suffix == ".tsv" else ""
     lines = [f"{label}\t{text}\n" for label, text in labelled]
-    path.write_text("".join(["label\ttext\n" * (path.suffix == ".tsv"), *lines]))
+    path.write_text(header + "".join(lines))
     return path
 
 
@@ -61,20 +67,34 @@ def folder(tmp_path_factory):
     return folder
 
 
-def test_training_prints_the_certificate_or_that_nothing_is_guaranteed(
-    folder, tmp_path, monkeypatch
-):
-    how = ("train", folder / "train.tsv", "-o", tmp_path / "m", "--overwrite")
-    shown = run(*how, "--calibration-size", "0.4", *QUICK)
+@pytest.fixture
+def train(folder, tmp_path):
+    """The arguments of a command that trains a new model."""
+    return ("train", folder / "train.tsv", "-o", tmp_path / "m", "--overwrite")
+
+
+def test_training_prints_the_certificate(train):
+    shown = run(*train, "--calibration-size", "0.4", *QUICK)
+
     assert "With 95% confidence, the error rate on new texts is at most" in shown
     assert "Assumption" not in shown  # `verify` prints what is the same for every certificate
-    loud = (*how, "--calibration-size", "0.4", *QUICK[1:])
+
+
+def test_training_states_what_held_out_labels_cost(train, monkeypatch):
+    loud = (*train, "--calibration-size", "0.4", *QUICK[1:])
     assert "Holding out 160 of 400 labels costs about " in invoke(*loud).stderr
+
     monkeypatch.setattr(classifier_commands, "_MAX_COST_TEXTS", 399)
+
     assert "160 texts were held out. To see what that costs in" in invoke(*loud).stderr
-    result = run_json(*how, *PLAIN)
-    assert result["classes"] == ["no", "yes"] and "certificate" not in result
-    assert "No guarantee: no labels were held out" in invoke(*how, *PLAIN[1:]).stderr
+
+
+def test_without_held_out_labels_nothing_is_guaranteed(train):
+    result = run_json(*train, *PLAIN)
+
+    assert result["classes"] == ["no", "yes"]
+    assert "certificate" not in result
+    assert "No guarantee: no labels were held out" in invoke(*train, *PLAIN[1:]).stderr
 
 
 def test_texts_of_a_class_that_is_not_fitted_are_named_beside_those_held_out(tmp_path):
@@ -86,127 +106,208 @@ def test_texts_of_a_class_that_is_not_fitted_are_named_beside_those_held_out(tmp
     assert cost in trained.stderr
 
 
-def test_the_share_held_out_is_chosen_by_the_number_of_labels_and_the_rows_by_the_seed(
-    folder, tmp_path
-):
-    how = ("--random-state", 0, "--n-candidates", 5, *QUICK)
-    for name in "ab":
-        result = run_json("train", folder / "train.tsv", "-o", tmp_path / name, *how)
+def test_how_many_rows_are_held_out_follows_from_the_number_of_labels(folder, tmp_path):
+    options = ("--random-state", 0, "--n-candidates", 5, *QUICK)
+
+    result = run_json("train", folder / "train.tsv", "-o", tmp_path / "m", *options)
+
     assert 110 < result["certificate"]["n"] <= 120  # 0.3 of 400, near-duplicates once
     assert result["certificate"]["corrections"] == {"candidates": 5}
-    a, b = (pacsent.load(tmp_path / name) for name in "ab")
-    assert isinstance(a, pacsent.CertifiedClassifier) and a.seed_ == b.seed_ == 0
-    assert np.array_equal(a.calibration_.log_proba, b.calibration_.log_proba)
-    # the drawn seed, which is printed, gives the same model again
-    drawn, again = tmp_path / "c", tmp_path / "d"
-    seed = run_json("train", folder / "train.tsv", "-o", drawn, *QUICK)["certificate"][
-        "random_state"
-    ]
+
+
+def test_which_rows_are_held_out_follows_from_the_seed(folder, tmp_path):
+    for name in ("a", "b"):
+        run("train", folder / "train.tsv", "-o", tmp_path / name, "--random-state", 0, *QUICK)
+
+    first, second = (pacsent.load(tmp_path / name) for name in ("a", "b"))
+    assert isinstance(first, pacsent.CertifiedClassifier)
+    assert first.seed_ == second.seed_ == 0
+    assert np.array_equal(first.calibration_.log_proba, second.calibration_.log_proba)
+
+
+def test_the_drawn_seed_gives_the_same_model_again(folder, tmp_path):
+    drawn = tmp_path / "drawn"
+    again = tmp_path / "again"
+    certificate = run_json("train", folder / "train.tsv", "-o", drawn, *QUICK)["certificate"]
+
+    seed = certificate["random_state"]
     run("train", folder / "train.tsv", "-o", again, "--random-state", seed, *QUICK)
+
     for name in ("config.json", "estimator/config.json", "estimator/model.safetensors"):
         assert (drawn / name).read_bytes() == (again / name).read_bytes()
 
 
-def test_predictions_are_a_table_with_sets_and_abstentions(folder, tmp_path):
-    texts, output = "".join(f"{text}\n" for _, text in rows(100, seed=3)), tmp_path / "out.tsv"
-    run("predict", folder / "model", "-", "-o", output, "--error", "0.2", input=texts)
-    lines = output.read_text().splitlines()
-    assert lines[0].split("\t") == [
-        "text",
-        "prediction",
-        "probability",
-        "set",
-        "abstained",
-        "reason",
-    ]
-    lines = [line.partition("\t")[2] for line in lines]
-    assert len(lines) == 101 and not list(tmp_path.glob("*.part-*"))
-    label, probability, labels, abstained, _ = lines[1].split("\t")
-    assert label in ("yes", "no") and 0.5 <= float(probability) <= 1
-    assert abstained in ("yes", "no") and set(labels.split(",")) <= {"yes", "no", ""}
-    assert (
-        run("predict", folder / "model", "-", "--error", "0.2", input=texts).splitlines() == lines
-    )
+@pytest.fixture
+def hundred_texts():
+    return "".join(f"{text}\n" for _, text in rows(100, seed=3))
 
 
-def test_certify_and_compare(folder, tmp_path):
-    assert "at most" in run("certify", folder / "model", folder / "new.tsv", "--per-class")
+def test_predictions_are_a_table_with_sets_and_abstentions(folder, tmp_path, hundred_texts):
+    output = tmp_path / "out.tsv"
+    run("predict", folder / "model", "-", "-o", output, "--error", "0.2", input=hundred_texts)
+
+    header, first, *others = output.read_text().splitlines()
+    columns = ["text", "prediction", "probability", "set", "abstained", "reason"]
+    _, label, probability, labels, abstained, _ = first.split("\t")
+    assert header.split("\t") == columns
+    assert len(others) == 99
+    assert label in ("yes", "no")
+    assert 0.5 <= float(probability) <= 1
+    assert abstained in ("yes", "no")
+    assert set(labels.split(",")) <= {"yes", "no", ""}
+    assert not list(tmp_path.glob("*.part-*"))
+
+
+def test_predictions_are_printed_without_the_texts(folder, tmp_path, hundred_texts):
+    output = tmp_path / "out.tsv"
+    command = ("predict", folder / "model", "-", "--error", "0.2")
+    run(*command, "-o", output, input=hundred_texts)
+
+    printed = run(*command, input=hundred_texts)
+
+    without_texts = [line.partition("\t")[2] for line in output.read_text().splitlines()]
+    assert printed.splitlines() == without_texts
+
+
+def test_certify_counts_texts_that_were_not_fitted(folder):
     certificate = run_json("certify", folder / "model", folder / "new.tsv")
+
     assert 290 < certificate["n"] <= 300  # near-duplicates of texts that were fitted are left out
-    run("train", folder / "train.tsv", "-o", tmp_path / "b", "--ngrams", "1", *QUICK)
-    shown = run("compare", folder / "model", tmp_path / "b", folder / "new.tsv")
-    assert "With 95% confidence" in shown
+    assert "at most" in run("certify", folder / "model", folder / "new.tsv", "--per-class")
+
+
+def test_certify_rejects_the_texts_of_training(folder):
     message = messages("certify", folder / "model", folder / "train.tsv")
     assert "were among the texts it was fitted on" in message
 
 
-def test_evaluate_tells_how_good_a_model_is_and_shows_its_worst_errors(folder):
+def test_compare_states_a_difference(folder, tmp_path):
+    run("train", folder / "train.tsv", "-o", tmp_path / "b", "--ngrams", "1", *QUICK)
+    shown = run("compare", folder / "model", tmp_path / "b", folder / "new.tsv")
+    assert "With 95% confidence" in shown
+
+
+def test_evaluate_states_the_accuracy_and_the_worst_errors(folder):
     result = run_json("evaluate", folder / "model", folder / "new.tsv", "-k", "3")
-    model, labelled = pacsent.load(folder / "model"), rows(300, seed=1)
-    predicted = model.predict([text for _, text in labelled])
-    wrong = [row for row, (label, _) in enumerate(labelled) if label != predicted[row]]
-    assert result["accuracy"] == pytest.approx(1 - len(wrong) / 300)
-    assert len(result["errors"]) == 3 and {error["row"] - 1 for error in result["errors"]} <= set(
-        wrong
-    )
+
+    labels, texts = zip(*rows(300, seed=1))
+    predictions = pacsent.load(folder / "model").predict(texts)
+    is_wrong = predictions != np.array(labels)
+    error_rows = [error["row"] - 1 for error in result["errors"]]
     probabilities = [error["probability"] for error in result["errors"]]
+    assert result["accuracy"] == pytest.approx(1 - is_wrong.mean())
+    assert len(error_rows) == 3
+    assert is_wrong[error_rows].all()
     assert probabilities == sorted(probabilities, reverse=True)
+
+
+def test_evaluate_prints_five_errors(folder):
     shown = run("evaluate", folder / "model", folder / "new.tsv")
-    assert "precision" in shown and shown.count("predicted") == 5
-    for command in ("evaluate", "predict"):
-        warning = invoke(command, folder / "model", folder / "train.tsv").stderr
-        assert "of the 400 texts are among those that the model was fitted on" in warning
+
+    assert "precision" in shown
+    assert shown.count("predicted") == 5
 
 
-def test_explanations(folder, tmp_path):
-    model, page = folder / "model", tmp_path / "x.html"
-    assert "good" in run("explain", model, "film1 <i>good</i>", "--html", page)
+@pytest.mark.parametrize("command", ["evaluate", "predict"])
+def test_texts_of_training_are_warned_about(folder, command):
+    warning = invoke(command, folder / "model", folder / "train.tsv").stderr
+    assert "of the 400 texts are among those that the model was fitted on" in warning
+
+
+def test_an_explanation_is_printed_and_written_as_html(folder, tmp_path):
+    page = tmp_path / "x.html"
+
+    shown = run("explain", folder / "model", "film1 <i>good</i>", "--html", page)
+
+    assert "good" in shown
     assert "&lt;i&gt;" in page.read_text()
-    assert run_json("explain", model, "film1 good")["label"] == "yes"
-    listed = run("explain", model, "Good good film1", "-k", "1").splitlines()[2:]
-    assert listed[0].split()[1] == "good" and "other words" in listed[1]
-    run("explain", model, status=2)
-    message = messages("explain", model, "good", "--label", "YES")
+
+
+def test_an_explanation_lists_as_many_words_as_asked_for(folder):
+    lines = run("explain", folder / "model", "Good good film1", "-k", "1").splitlines()
+
+    assert lines[2].split()[1] == "good"
+    assert "other words" in lines[3]
+
+
+def test_an_explanation_is_printed_as_json(folder):
+    assert run_json("explain", folder / "model", "film1 good")["label"] == "yes"
+
+
+def test_an_explanation_needs_a_text(folder):
+    run("explain", folder / "model", status=2)
+
+
+def test_a_label_that_differs_in_case_is_suggested(folder):
+    message = messages("explain", folder / "model", "good", "--label", "YES")
     assert "label must be a fitted class (no, yes). Got YES instead. Did you mean yes?" in message
 
 
-def test_labels_that_differ_in_case_only_are_asked_about(tmp_path, monkeypatch):
-    rows = [(("pos", "POS", "neg")[i % 3], f"{['good', 'bad'][i % 3 == 2]} {i}") for i in range(90)]
-    train = "train", write(tmp_path / "mixed.tsv", rows), "-o", tmp_path / "m", "--encoder", "none"
-    message = messages(*train, status=2)
-    assert (
-        "case or spaces only: 'POS' (30) for 'pos'. Give --merge-labels, or --keep-case." in message
-    )
+@pytest.fixture
+def train_mixed(tmp_path):
+    """A command that trains on labels of which two differ in case."""
+    labelled = []
+    for i in range(90):
+        label = ("pos", "POS", "neg")[i % 3]
+        adjective = "bad" if label == "neg" else "good"
+        labelled.append((label, f"{adjective} {i}"))
+    data = write(tmp_path / "mixed.tsv", labelled)
+    return ("train", data, "-o", tmp_path / "m", "--encoder", "none")
+
+
+def test_labels_that_differ_in_case_only_are_rejected(train_mixed):
+    message = messages(*train_mixed, status=2)
+
+    advice = "case or spaces only: 'POS' (30) for 'pos'. Give --merge-labels, or --keep-case."
+    assert advice in message
     assert message.count("'POS'") == 1
-    assert run_json(*train, "--keep-case")["classes"] == ["POS", "neg", "pos"]
-    monkeypatch.setattr("pacsent.cli.classifier_commands.sys", MagicMock())  # at a terminal
-    assert run_json(*train, "--overwrite", input="y\n")["classes"] == ["neg", "pos"]
-    assert run_json(*train, "--overwrite", "--merge-labels")["classes"] == ["neg", "pos"]
 
 
-def test_watching_raises_the_alarm_only_where_the_stream_changes(folder, tmp_path):
+def test_labels_that_differ_in_case_only_are_kept_or_merged_as_asked_for(train_mixed):
+    assert run_json(*train_mixed, "--keep-case")["classes"] == ["POS", "neg", "pos"]
+    merged = run_json(*train_mixed, "--overwrite", "--merge-labels")
+    assert merged["classes"] == ["neg", "pos"]
+
+
+def test_at_a_terminal_labels_that_differ_in_case_only_are_asked_about(train_mixed, monkeypatch):
+    monkeypatch.setattr("pacsent.cli.classifier_commands.sys", MagicMock())
+    assert run_json(*train_mixed, input="y\n")["classes"] == ["neg", "pos"]
+
+
+def test_monitoring_the_same_kind_of_texts_raises_no_alarm(folder, tmp_path):
     # at alpha = 0.05 one run in twenty may well raise a false alarm (their rate is simulated in
     # tests/certify/test_guarantees.py), at 1e-6 none will
     texts = tmp_path / "texts.txt"
     texts.write_text("".join(f"{text}\n" for _, text in rows(300, seed=4)))
+
     assert "No alarm" in run("monitor", folder / "model", texts, "--alpha", "1e-6")
-    words = [f"town{i}" for i in range(300)]  # repeated texts would count once
-    other = np.random.default_rng(0).choice(words, (300, 7))
-    texts.write_text("".join(" ".join(row) + "\n" for row in other))
-    assert run_json("monitor", folder / "model", texts, "--alpha", "1e-6", status=3)["alarm"]
 
 
-def test_files_that_hold_something_else_are_refused(tmp_path):
-    for name, content, message in (
+def test_monitoring_another_kind_of_texts_raises_an_alarm(folder, tmp_path):
+    towns = [f"town{i}" for i in range(300)]  # repeated texts would count once
+    drawn_towns = np.random.default_rng(0).choice(towns, (300, 7))
+    texts = tmp_path / "texts.txt"
+    texts.write_text("".join(" ".join(row) + "\n" for row in drawn_towns))
+
+    result = run_json("monitor", folder / "model", texts, "--alpha", "1e-6", status=3)
+
+    assert result["alarm"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
         ("a.jsonl", '{"text": "x"}\n', "must include label. Got text instead. Name the column"),
         ("c.jsonl", '{"body": "x"}\n', "Name the column with --text-column and --label-column"),
         ("d.jsonl", "no json\n", "must be a JSON object"),
         ("f.txt", "without a tab\n", "label<TAB>text"),
         ("g.csv", "review,stars\nx,1\n", "must include text and label. Got review, stars"),
         ("h.csv", "Text;label\nx;a\n;\n", "Did you mean Text?"),
-    ):
-        (tmp_path / name).write_text(content)
-        assert message in messages("train", tmp_path / name, "-o", tmp_path / "m")
+    ],
+)
+def test_files_of_something_else_are_rejected(tmp_path, name, content, message):
+    (tmp_path / name).write_text(content)
+    assert message in messages("train", tmp_path / name, "-o", tmp_path / "m")
 
 
 def test_a_model_that_gives_no_vectors_is_refused_in_one_line(folder, tmp_path):
@@ -223,38 +324,58 @@ def test_a_model_that_gives_no_vectors_is_refused_in_one_line(folder, tmp_path):
         assert message in messages(*command), command
 
 
-def test_groups_are_read_from_a_column_and_left_out_together(tmp_path, monkeypatch):
+@pytest.fixture
+def train_groups(tmp_path):
+    """A command that trains on a table whose rows are from six books."""
     lines = ["label\tbook\ttext"]
-    lines += [f"{label}\tbook {i % 6}\t{text}" for i, (label, text) in enumerate(rows(120))]
+    for i, (label, text) in enumerate(rows(120)):
+        lines.append(f"{label}\tbook {i % 6}\t{text}")
     (tmp_path / "a.tsv").write_text("\n".join(lines))
-    seen, fit = [], pacsent.TextClassifier.fit
+    return ("train", tmp_path / "a.tsv", "-o", tmp_path / "m", *QUICK, "--group-column")
 
-    def recorded(self, X, y, sample_weight=None, groups=None):
-        seen.append((list(X), list(groups)))
+
+def test_groups_are_read_from_a_column(train_groups, monkeypatch):
+    fit = pacsent.TextClassifier.fit
+    groups_of_texts = []
+
+    def record_and_fit(self, X, y, sample_weight=None, groups=None):
+        groups_of_texts.append(dict(zip(X, groups)))
         return fit(self, X, y, sample_weight, groups)
 
-    monkeypatch.setattr(pacsent.TextClassifier, "fit", recorded)
-    how = ("train", tmp_path / "a.tsv", "-o", tmp_path / "m", *QUICK, "--group-column")
-    shown = run(*how, "book", "--calibration-size", "0.2")
-    (texts, groups), book_of = seen[0], {text: i % 6 for i, (_, text) in enumerate(rows(120))}
-    expected = [book_of[text] for text in texts]
-    assert len(set(zip(expected, groups))) == len(set(groups)) == 6
-    assert "new texts of the same 6 groups" in shown and "NOT a guarantee for new groups" in shown
-    message = messages(*how, "page", "--overwrite")
+    monkeypatch.setattr(pacsent.TextClassifier, "fit", record_and_fit)
+    run(*train_groups, "book", "--calibration-size", "0.2")
+
+    books = {text: i % 6 for i, (_, text) in enumerate(rows(120))}
+    pairs = {(books[text], group) for text, group in groups_of_texts[0].items()}
+    assert len(pairs) == len(set(groups_of_texts[0].values())) == 6
+
+
+def test_a_certificate_of_groups_is_about_the_same_groups(train_groups):
+    shown = run(*train_groups, "book", "--calibration-size", "0.2")
+
+    assert "new texts of the same 6 groups" in shown
+    assert "NOT a guarantee for new groups" in shown
+
+
+def test_a_column_of_groups_that_is_not_there_is_rejected(train_groups):
+    message = messages(*train_groups, "page")
     assert "must include page. Got label, book, text instead" in message
 
 
-def test_what_exists_is_refused_before_the_work_and_replaced_only_where_allowed(
-    folder, tmp_path, monkeypatch
-):
+def test_an_existing_model_is_rejected_before_the_work(folder, monkeypatch):
     monkeypatch.setattr(pacsent.TextClassifier, "fit", lambda *_, **__: pytest.fail("it fitted"))
     run("train", folder / "train.tsv", "-o", folder / "model", status=1)
+
+
+def test_an_existing_file_is_replaced_only_with_overwrite(folder, tmp_path):
     page = tmp_path / "notes.txt"
     page.write_text("mine")
-    how = ("explain", folder / "model", "good", "--html", page)
-    run(*how, status=1)
+    command = ("explain", folder / "model", "good", "--html", page)
+
+    run(*command, status=1)
     assert page.read_text() == "mine"
-    run(*how, "--overwrite")
+
+    run(*command, "--overwrite")
     assert page.read_text().startswith("<")
 
 
@@ -269,31 +390,64 @@ def test_names_of_classes_with_commas_can_be_told_apart(tmp_path):
     assert run_json(*how, input="zebra\n")["set"] == ["good, or so", names["no"]]
 
 
-def test_predictions_say_why_every_row_abstains_and_what_is_reachable(tmp_path):
-    write(tmp_path / "a.tsv", rows(100))
-    run("train", tmp_path / "a.tsv", "-o", tmp_path / "m", *SEEDED, 0.5)
-    how = ("predict", tmp_path / "m", "-")
-    chosen = invoke(*how, input="good nice\n")
-    assert "With 95% confidence, at most" in chosen.stderr and "Warning" not in chosen.stderr
-    assert chosen.stdout.splitlines()[1].endswith("\tno\t")
-    message = "on the 50 calibration texts, no threshold has an error rate of at most 0.05"
-    result = invoke(*how, "--error", "0.05", input="good nice\n")
-    assert message in result.stderr and result.stdout.splitlines()[1].endswith("\tyes\t")
-    (tmp_path / "t.txt").write_text("good nice\n")
-    with pytest.warns(UserWarning, match=message):
-        source, target = str(tmp_path / "t.txt"), str(tmp_path / "out")
-        predict_shards(str(tmp_path / "m"), [source], target, error=0.05)
+@pytest.fixture(scope="module")
+def small_model(tmp_path_factory):
+    """A model with fifty calibration texts: too few for an error of 0.05."""
+    folder = tmp_path_factory.mktemp("small")
+    write(folder / "a.tsv", rows(100))
+    run("train", folder / "a.tsv", "-o", folder / "m", *SEEDED, 0.5)
+    return folder / "m"
 
 
-def test_the_certificate_of_a_classifier_is_verified(folder, tmp_path):
-    certificate, path = run_json("certify", folder / "model", folder / "new.tsv"), tmp_path / "c"
+UNREACHABLE = "on the 50 calibration texts, no threshold has an error rate of at most 0.05"
+
+
+def test_predictions_state_the_error_that_is_reachable(small_model):
+    result = invoke("predict", small_model, "-", input="good nice\n")
+
+    assert "With 95% confidence, at most" in result.stderr
+    assert "Warning" not in result.stderr
+    assert result.stdout.splitlines()[1].endswith("\tno\t")
+
+
+def test_predictions_say_why_every_row_abstains(small_model):
+    result = invoke("predict", small_model, "-", "--error", "0.05", input="good nice\n")
+
+    assert UNREACHABLE in result.stderr
+    assert result.stdout.splitlines()[1].endswith("\tyes\t")
+
+
+def test_predicting_files_warns_that_every_row_abstains(small_model, tmp_path):
+    source = tmp_path / "t.txt"
+    source.write_text("good nice\n")
+    with pytest.warns(UserWarning, match=UNREACHABLE):
+        predict_shards(str(small_model), [str(source)], str(tmp_path / "out"), error=0.05)
+
+
+@pytest.fixture(scope="module")
+def certificate(folder):
+    return run_json("certify", folder / "model", folder / "new.tsv")
+
+
+def test_the_certificate_of_a_classifier_is_verified(folder, tmp_path, certificate):
+    path = tmp_path / "c"
     path.write_text(json.dumps(certificate))
+
     assert "Verified: the bound follows from its parts" in run("verify", path)
     run("verify", path, folder / "new.tsv", folder / "model")
-    for changed in ({"error_upper": 0.01}, {"n": "300"}, {"n_errors": -1}, {"more": 1}):
-        path.write_text(json.dumps(certificate | changed))
-        message = messages("verify", path)
-        assert message.startswith("Error: ") and message.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "change", [{"error_upper": 0.01}, {"n": "300"}, {"n_errors": -1}, {"more": 1}], ids=str
+)
+def test_a_changed_certificate_is_rejected_in_one_line(tmp_path, certificate, change):
+    path = tmp_path / "c"
+    path.write_text(json.dumps(certificate | change))
+
+    message = messages("verify", path)
+
+    assert message.startswith("Error: ")
+    assert message.count("\n") == 1
 
 
 READERS = {
@@ -304,109 +458,187 @@ READERS = {
 }
 
 
-def test_one_table_gives_one_table_with_every_column(folder, tmp_path):
-    frame = pandas.DataFrame(
-        {
-            "id": [7, 8],
-            "text": ["good, nice film1", "bad\tfilm2"],
-            "label": ["yes", "no"],
-            "prediction": ["TRUE-0", "TRUE-1"],
-        }
+FRAME = pandas.DataFrame(
+    {
+        "id": [7, 8],
+        "text": ["good, nice film1", "bad\tfilm2"],
+        "label": ["yes", "no"],
+        "prediction": ["TRUE-0", "TRUE-1"],
+    }
+)
+INPUT_COLUMNS = ["id", "text", "label", "input_prediction"]
+OUTPUT_COLUMNS = ["prediction", "probability", "set", "abstained", "reason"]
+
+
+@pytest.mark.parametrize("kind", READERS)
+def test_one_table_gives_one_table_with_every_column(folder, tmp_path, kind):
+    FRAME.to_csv(tmp_path / "in.csv", index=False)
+    output = tmp_path / f"out.{kind}"
+
+    run("predict", folder / "model", tmp_path / "in.csv", "-o", output, "--error", "0.2")
+
+    table = READERS[kind](output)
+    assert list(table.columns) == INPUT_COLUMNS + OUTPUT_COLUMNS
+    assert table["text"].tolist() == FRAME["text"].tolist()
+    assert table["input_prediction"].tolist() == ["TRUE-0", "TRUE-1"]
+    assert table["prediction"].tolist() == table["label"].tolist() == ["yes", "no"]
+
+
+def test_a_column_that_is_renamed_is_stated_once(folder, tmp_path):
+    FRAME.to_csv(tmp_path / "in.csv", index=False)
+
+    message = invoke(
+        "predict", folder / "model", tmp_path / "in.csv", "-o", tmp_path / "out.csv"
+    ).stderr
+
+    renamed = "The column prediction of in.csv is named input_prediction in the output"
+    assert message.startswith(f"Warning: {renamed}")
+    assert message.count(renamed) == 1
+    assert "Read 2 rows of in.csv, column text." in message
+
+
+def test_many_tables_give_many_tables_whose_types_stay(folder, tmp_path):
+    source = tmp_path / "in"
+    source.mkdir()
+    FRAME.to_csv(source / "a.csv", index=False)
+    numbers = pyarrow.array([1, None], pyarrow.int16())
+    parquet.write_table(
+        pyarrow.table({"n": numbers, "text": ["good", "bad"]}), source / "b.parquet"
     )
-    frame.to_csv(tmp_path / "in.csv", index=False)
-    columns = ["id", "text", "label", "input_prediction"]
-    columns += ["prediction", "probability", "set", "abstained", "reason"]
-    for kind, read in READERS.items():
-        output = tmp_path / f"out.{kind}"
-        how = ("predict", folder / "model", tmp_path / "in.csv", "-o", output, "--error", "0.2")
-        message = invoke(*how).stderr
-        renamed = "The column prediction of in.csv is named input_prediction in the output"
-        assert message.startswith(f"Warning: {renamed}") and message.count(renamed) == 1
-        assert "Read 2 rows of in.csv, column text." in message
-        table = read(output)
-        assert list(table.columns) == columns
-        assert table["text"].tolist() == frame["text"].tolist()
-        assert table["input_prediction"].tolist() == ["TRUE-0", "TRUE-1"]
-        assert table["prediction"].tolist() == table["label"].tolist() == ["yes", "no"]
-    # many tables, whose types stay
-    (tmp_path / "in").mkdir()
-    kept = {"n": pyarrow.array([1, None], pyarrow.int16()), "text": ["good", "bad"]}
-    parquet.write_table(pyarrow.table(kept), tmp_path / "in" / "b.parquet")
-    frame.to_csv(tmp_path / "in" / "a.csv", index=False)
-    run("predict", folder / "model", tmp_path / "in", "-o", tmp_path / "out", "--n-jobs", 1)
-    table = pandas.read_parquet(tmp_path / "out" / "a.parquet")
-    assert list(table.columns) == columns and table["id"].tolist() == ["7", "8"]
-    table = parquet.read_table(tmp_path / "out" / "b.parquet")
-    assert table.schema.field("n").type == pyarrow.int16()
-    assert table["n"].to_pylist() == [1, None]
+
+    run("predict", folder / "model", source, "-o", tmp_path / "out", "--n-jobs", 1)
+
+    first = pandas.read_parquet(tmp_path / "out" / "a.parquet")
+    second = parquet.read_table(tmp_path / "out" / "b.parquet")
+    assert list(first.columns) == INPUT_COLUMNS + OUTPUT_COLUMNS
+    assert first["id"].tolist() == ["7", "8"]
+    assert second.schema.field("n").type == pyarrow.int16()
+    assert second["n"].to_pylist() == [1, None]
 
 
-def test_every_row_of_a_table_has_an_answer(folder, tmp_path):
-    def put(name, content):
+@pytest.fixture
+def predict_file(folder, tmp_path):
+    """A function that writes a file and returns the command that predicts it."""
+
+    def predict_file(name, content):
         (tmp_path / name).write_text(content)
-        return "predict", folder / "model", tmp_path / name
+        return ("predict", folder / "model", tmp_path / name)
 
-    table = run(*put("a.csv", "text\ngood film1\n\nbad film2\n"))
+    return predict_file
+
+
+def test_every_row_of_a_table_has_an_answer(predict_file):
+    table = run(*predict_file("a.csv", "text\ngood film1\n\nbad film2\n"))
     assert len(table.splitlines()) == 4
-    message = messages(*put("q.tsv", 'text\n"unclosed good film\nbad film\ngood town\n'))
-    assert "Line 2 of q.tsv must be a row of a TSV" in message
-    result = invoke(*put("e.csv", "text;n\ngood film1;1\n;\n"))
+
+
+def test_a_row_without_any_value_is_skipped_and_counted(predict_file):
+    result = invoke(*predict_file("e.csv", "text;n\ngood film1;1\n;\n"))
+
     assert len(result.stdout.splitlines()) == 2
     assert "Read 1 row of e.csv, column text, 1 without any value skipped." in result.stderr
-    later = put("c.jsonl", '{"text": "good"}\n{"text": "bad", "n": 2}\n')
-    assert "no other keys than the first object" in messages(*later, "-o", tmp_path / "o.csv")
-    # lines of label<TAB>text: the label is not to be read with the text
-    message = messages(*put("lines.tsv", "yes\tgood film\nno\tbad film\n"))
-    assert "must include text" in message
-    content = '{"text": "good"}\n{"text": 5}\n{"text": "bad"}\n'
-    result = invoke(*put("b.jsonl", content), "--on-error", "report", status=1)
+
+
+def test_a_quote_that_is_not_closed_is_rejected(predict_file):
+    command = predict_file("q.tsv", 'text\n"unclosed good film\nbad film\ngood town\n')
+    assert "Line 2 of q.tsv must be a row of a TSV" in messages(*command)
+
+
+def test_a_key_that_the_first_object_lacks_is_rejected(predict_file, tmp_path):
+    command = predict_file("c.jsonl", '{"text": "good"}\n{"text": "bad", "n": 2}\n')
+    message = messages(*command, "-o", tmp_path / "o.csv")
+    assert "no other keys than the first object" in message
+
+
+def test_labels_of_lines_are_not_read_as_text(predict_file):
+    command = predict_file("lines.tsv", "yes\tgood film\nno\tbad film\n")
+    assert "must include text" in messages(*command)
+
+
+def test_bad_rows_are_reported_and_the_others_answered(predict_file):
+    command = predict_file("b.jsonl", '{"text": "good"}\n{"text": 5}\n{"text": "bad"}\n')
+
+    result = invoke(*command, "--on-error", "report", status=1)
+
     assert len(result.stdout.splitlines()) == 4
     assert "Bad row: b.jsonl, line 2: must have a text. Got int '5'" in result.stderr
 
 
-def test_training_reads_stdin_and_uses_english_vectors_by_default(tmp_path, monkeypatch):
-    seen, fit = [], pacsent.TextClassifier.fit
-
-    def quick(self, *arguments, **more):
-        seen.append(self.encoder)
-        return fit(self.set_params(encoder=None), *arguments, **more)
-
-    monkeypatch.setattr(pacsent.TextClassifier, "fit", quick)
-    lines = "".join(f"{label}\t{text}\n" for label, text in rows(60))
-    run("train", "-", "-o", tmp_path / "a", input=lines)
-    assert "english" in str(seen[0])
-    table = "label,text\n" + lines.replace("\t", ",")
-    run("train", "-", "--input-format", "csv", "-o", tmp_path / "b", *QUICK, input=table)
-    assert seen[-1] is None
-    assert pacsent.load(tmp_path / "b").classes_.tolist() == ["no", "yes"]
+LINES = "".join(f"{label}\t{text}\n" for label, text in rows(60))
 
 
-def test_an_error_rate_without_a_calibration_set_is_refused(folder, tmp_path):
-    model, text = tmp_path / "plain", tmp_path / "a.csv"
-    run("train", folder / "train.tsv", "-o", model, *PLAIN)
-    text.write_text("text\ngood film1\n")
-    for output in ([], ["-o", f"{tmp_path}/out/"]):
-        result = invoke("predict", model, text, "--error", "0.1", *output, status=1)
-        assert not result.stdout and "as `pacsent train` does" in result.stderr
-        assert "error must be left out for a classifier without a calibration set" in result.stderr
-    for served, message in ((model, "error must be left out"), ("english", "none is served")):
-        assert message in messages("serve", served, "--port", "0", "--error", "0.1")
+def test_training_uses_english_vectors_by_default(tmp_path, monkeypatch):
+    fit = pacsent.TextClassifier.fit
+    encoders = []
+
+    def fit_without_encoder(self, *arguments, **options):
+        encoders.append(self.encoder)
+        return fit(self.set_params(encoder=None), *arguments, **options)
+
+    monkeypatch.setattr(pacsent.TextClassifier, "fit", fit_without_encoder)
+    run("train", "-", "-o", tmp_path / "a", input=LINES)
+
+    assert "english" in str(encoders[0])
 
 
-def test_bad_rows_have_no_answer(folder, tmp_path):
-    texts = ["good film1", None, "bad film2", " "]
-    pandas.DataFrame({"text": texts}).to_parquet(tmp_path / "a.parquet")
-    for output in ("out/", "a.csv"):
-        paths = (folder / "model", tmp_path / "a.parquet", "-o", f"{tmp_path}/{output}")
-        run("predict", *paths, "--on-error", "report", status=1)
-    for table in (
-        pandas.read_parquet(tmp_path / "out/a.parquet"),
-        pandas.read_csv(tmp_path / "a.csv"),
-    ):
-        answers = table[["prediction", "probability", "set", "abstained"]]
-        assert table["reason"][[1, 3]].tolist() == ["no text"] * 2
-        assert answers.iloc[[1, 3]].isna().all(axis=None)
-        assert answers.iloc[[0, 2]].notna().all(axis=None)
+def test_training_reads_a_table_from_stdin(tmp_path):
+    table = "label,text\n" + LINES.replace("\t", ",")
+
+    run("train", "-", "--input-format", "csv", "-o", tmp_path / "m", *QUICK, input=table)
+
+    model = pacsent.load(tmp_path / "m")
+    assert model.classes_.tolist() == ["no", "yes"]
+    assert model.estimator_.encoder_ is None
+
+
+@pytest.fixture(scope="module")
+def plain_model(folder):
+    """A model without a calibration set."""
+    run("train", folder / "train.tsv", "-o", folder / "plain", *PLAIN)
+    return folder / "plain"
+
+
+@pytest.mark.parametrize("output", [[], ["-o", "out/"]], ids=["printed", "a folder"])
+def test_an_error_rate_without_a_calibration_set_is_refused(
+    plain_model, tmp_path, monkeypatch, output
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.csv").write_text("text\ngood film1\n")
+
+    result = invoke("predict", plain_model, "a.csv", "--error", "0.1", *output, status=1)
+
+    assert not result.stdout
+    assert "as `pacsent train` does" in result.stderr
+    assert "error must be left out for a classifier without a calibration set" in result.stderr
+
+
+def test_a_server_of_a_plain_classifier_has_no_error_rate(plain_model):
+    message = messages("serve", plain_model, "--port", "0", "--error", "0.1")
+    assert "error must be left out" in message
+
+
+def test_a_server_without_a_classifier_has_no_error_rate():
+    message = messages("serve", "english", "--port", "0", "--error", "0.1")
+    assert "none is served" in message
+
+
+@pytest.mark.parametrize(
+    ("output", "path", "read"),
+    [("out/", "out/a.parquet", pandas.read_parquet), ("a.csv", "a.csv", pandas.read_csv)],
+    ids=["a folder", "a file"],
+)
+def test_bad_rows_have_no_answer(folder, tmp_path, output, path, read):
+    source = tmp_path / "a.parquet"
+    pandas.DataFrame({"text": ["good film1", None, "bad film2", " "]}).to_parquet(source)
+    target = f"{tmp_path}/{output}"
+
+    run("predict", folder / "model", source, "-o", target, "--on-error", "report", status=1)
+
+    table = read(tmp_path / path)
+    answers = table[["prediction", "probability", "set", "abstained"]]
+    assert table["reason"][[1, 3]].tolist() == ["no text"] * 2
+    assert answers.iloc[[1, 3]].isna().all(axis=None)
+    assert answers.iloc[[0, 2]].notna().all(axis=None)
 
 
 def test_predictions_of_a_model_without_a_certificate_are_said_to_have_no_guarantee(tmp_path):
