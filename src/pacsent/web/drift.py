@@ -47,6 +47,9 @@ def alpha_of(number: int, n_workers: int = 1) -> float:
     return ALPHA / n_workers * 6.0 / (math.pi * number) ** 2
 
 
+_Rows = tuple[list[str], np.ndarray]  # texts, and their log-probabilities (n, n_classes)
+
+
 class _Client:
     """The monitor of one client, the rows that it has not seen yet, and its last comparison."""
 
@@ -86,7 +89,7 @@ class _Client:
 
     def discard_waiting(self) -> None:
         """Forget the rows that wait."""
-        self._waiting: deque[tuple[list[str], np.ndarray]] = deque()
+        self._waiting: deque[_Rows] = deque()
         self.n_waiting = 0  # rows, with those that are being compared
         self.n_comparing = 0
 
@@ -102,7 +105,7 @@ class _Client:
         n_at_once = min(max(LEAST_AT_ONCE, int(SHARE_AT_ONCE * n_seen)), MOST_AT_ONCE)
         return self.n_waiting - self.n_comparing >= n_at_once
 
-    def take(self) -> tuple[list[str], np.ndarray] | None:
+    def take(self) -> _Rows | None:
         """The rows of the next batch, in their order; None if none wait."""
         batch_texts: list[str] = []
         batch_log_proba: list[np.ndarray] = []
@@ -251,7 +254,8 @@ class ClientMonitors:
         )
         if monitor.alarm:
             metrics.DRIFT_ALARMS.inc()
-            LOGGER.warning("drift", extra={"fields": {"comparison": str(monitor)}})
+            fields = {"comparison": str(monitor)}
+            LOGGER.warning("drift", extra={"fields": fields})
             state.end_monitor()
             state.discard_waiting()
             self._share(client, state)

@@ -90,19 +90,19 @@ def embed(model: ServedModel, body: schemas.EmbedRequest, context: Context) -> C
     posteriors = _posteriors(model, body.texts, context)
 
     results = []
-    for text, mean, variance, n_known, n_unknown in zip(body.texts, *posteriors):
-        n_tokens = int(n_known + n_unknown)
+    for row, text in enumerate(body.texts):
+        n_known = posteriors.n_known[row]
+        n_tokens = int(n_known + posteriors.n_unknown[row])
+        variance = posteriors.variances[row]
         result: Content = {
             "variance": float(variance) if np.isfinite(variance) else None,
             "coverage": float(n_known / n_tokens) if n_tokens else None,
             "tokens": n_tokens,
         }
         if body.mean:
-            result["mean"] = np.ascontiguousarray(mean)
+            result["mean"] = np.ascontiguousarray(posteriors.means[row])
         if body.unknown:
-            words = list(dict.fromkeys(model.words(text)))
-            is_known = model.is_known(words)
-            result["unknown"] = [word for word, known in zip(words, is_known) if not known]
+            result["unknown"] = _unknown_words(model, text)
         if body.words:
             context.check_time()
             result["words"] = _word_weights(model, text, max_words)
@@ -111,6 +111,13 @@ def embed(model: ServedModel, body: schemas.EmbedRequest, context: Context) -> C
             result["note"] = f"{reason} Its vector is all zeros."
         results.append(result)
     return {"model": model.name, "results": results}
+
+
+def _unknown_words(model: ServedModel, text: str) -> list[str]:
+    """The words of a text that the model does not know, each once."""
+    words = list(dict.fromkeys(model.words(text)))
+    is_known = model.is_known(words)
+    return [word for word, known in zip(words, is_known) if not known]
 
 
 def similarity(model: ServedModel, body: schemas.SimilarityRequest, context: Context) -> Content:
@@ -128,7 +135,9 @@ def similarity(model: ServedModel, body: schemas.SimilarityRequest, context: Con
         raise RequestError(422, f"b must have {n:,} texts, as a has. Got {len(body.b):,}.", "b")
     posteriors = _posteriors(model, body.a + body.b, context)
     vectors = unit_rows(posteriors.means)  # (2 n, n_dims)
-    cosines = np.einsum("ij,ij->i", vectors[:n], vectors[n:])  # (n,)
+    left = vectors[:n]
+    right = vectors[n:]
+    cosines = np.einsum("ij,ij->i", left, right)  # (n,)
     cosines = cosines.clip(-1, 1).round(6)
     return {"model": model.name, "cosines": cosines}
 
@@ -216,7 +225,8 @@ def reset_drift(model: ServedModel, body: schemas.ResetRequest, context: Context
     """Forget the texts that this client has sent, and a drift alarm about them."""
     if model.drift is None:
         raise RequestError(422, "The classifier has no calibration set to compare with.", "model")
-    return {"model": model.name, "comparison": model.drift.reset(context.client)}
+    comparison = model.drift.reset(context.client)
+    return {"model": model.name, "comparison": comparison}
 
 
 def search(model: ServedModel, body: schemas.SearchRequest, context: Context) -> Content:
@@ -333,9 +343,11 @@ def _explanation(model: ServedModel, text: str, max_words: int) -> dict[str, Any
             return {"explanation": None, "note": note}
 
     why = model.explainer.explain(text)
+    words = [[word, round(value, 6)] for word, value in why.by_word()]
+    ngrams = [[ngram, round(value, 6)] for ngram, value in why.ngrams[:_MAX_NGRAMS]]
     explanation = {
-        "words": [[word, round(value, 6)] for word, value in why.by_word()],
-        "ngrams": [[name, round(value, 6)] for name, value in why.ngrams[:_MAX_NGRAMS]],
+        "words": words,
+        "ngrams": ngrams,
         "from_ngrams": why.from_ngrams,
         "from_characters": why.from_characters,
         "from_vectors": why.from_vectors,

@@ -41,8 +41,12 @@ class _OpenVocabulary:
 
     def encode(self, texts: Sequence) -> Encoded:
         """Token ids, all of them 0, of texts or of lists of words."""
-        n_words = [len(self.tokens(text)) if isinstance(text, str) else len(text) for text in texts]
-        offsets = np.concatenate([[0], np.cumsum(n_words, dtype=np.int64)])  # (n + 1,)
+        n_words = []
+        for text in texts:
+            words = self.tokens(text) if isinstance(text, str) else text
+            n_words.append(len(words))
+        ends = np.cumsum(n_words, dtype=np.int64)
+        offsets = np.concatenate([[0], ends])  # (n + 1,)
         ids = np.zeros(offsets[-1], np.int32)
         n_unknown = np.zeros(len(texts), np.int64)
         return Encoded(ids, offsets, n_unknown)
@@ -226,7 +230,8 @@ class ServedModel:
             if self._solve is not None:
                 about["words"] = self.encoder.word_vectors.n_words
         if self.classifier is not None:
-            about["classes"] = [str(label) for label in self.classifier.classes_.tolist()]
+            classes = self.classifier.classes_.tolist()
+            about["classes"] = [str(label) for label in classes]
         if self.index is not None:
             about["texts"] = len(self.index)
         return about

@@ -170,7 +170,8 @@ def _create_worker_app(
     try:
         models = open_models(sources, settings.error, settings.delta)
     except (ValueError, OSError, ImportError) as error:
-        LOGGER.error("models cannot be opened", extra={"fields": {"reason": str(error)}})
+        fields = {"reason": str(error)}
+        LOGGER.error("models cannot be opened", extra={"fields": fields})
         sys.exit(_STARTUP_FAILURE)
 
     for model in models:

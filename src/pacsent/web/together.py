@@ -54,7 +54,7 @@ class Together:
     def _compute_pass(self) -> None:
         """Compute for those that wait, of whom the first leads, and make the next one lead."""
         with self._lock:
-            calls = self._take()
+            calls = self._take_calls()
         try:
             results = self._compute([call.texts for call in calls])
             for call, result in zip(calls, results, strict=True):
@@ -71,7 +71,7 @@ class Together:
         for call in calls:
             call.ready.set()
 
-    def _take(self) -> list[_Call]:
+    def _take_calls(self) -> list[_Call]:
         """The calls of the next pass: the first, and more while they have few texts."""
         n_calls = 1
         n_texts = len(self._waiting[0].texts)
@@ -80,9 +80,9 @@ class Together:
             if n_texts > _MAX_TEXTS:
                 break
             n_calls += 1
-        taken = self._waiting[:n_calls]
+        calls = self._waiting[:n_calls]
         self._waiting = self._waiting[n_calls:]
-        return taken
+        return calls
 
     def _compute_alone(self, call: _Call) -> None:
         try:
