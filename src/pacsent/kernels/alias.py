@@ -21,19 +21,25 @@ def alias_table(p: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return alias_table_plainly(p)
     if p.ndim != 1 or p.size >= 2**31:
         raise ValueError(f"The weights must be fewer than 2^31, in a row. Got {p.shape} instead.")
-    keep, other = np.empty(p.size), np.empty(p.size, np.int32)
-    _alias_table(p, p.size, keep, other, np.empty_like(other), np.empty_like(other))
+
+    keep = np.empty(p.size)
+    other = np.empty(p.size, np.int32)
+    room = np.empty_like(other)
+    more_room = np.empty_like(other)
+    _alias_table(p, p.size, keep, other, room, more_room)
     return keep, other
 
 
-def alias_table_plainly(p):
+def alias_table_plainly(p: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """As `alias_table`: a column with less than the mean is filled up by one with more."""
     keep = p * p.size / np.cumsum(p)[-1:]  # the sum of `cumsum` is in order
     other = np.arange(p.size, dtype=np.int32)
-    small = np.flatnonzero(keep < 1.0).tolist()
-    large = np.flatnonzero(~(keep < 1.0)).tolist()
+    is_small = keep < 1.0
+    small = np.flatnonzero(is_small).tolist()
+    large = np.flatnonzero(~is_small).tolist()
     while small and large:
-        i, j = small.pop(), large[-1]
+        i = small.pop()
+        j = large[-1]
         other[i] = j
         keep[j] -= 1.0 - keep[i]
         if keep[j] < 1.0:

@@ -68,23 +68,38 @@ def find_best(
     if len(best) == 0:
         return
 
+    places = np.empty(n_words, np.int64)
+    remaining = np.empty(n_words + 1)
     is_done = _find_best(
         *(rows, impacts, n_postings),
         *(spans, weights, limits, n_words),
         first,
         *(excluded, excluded.size),
         *(best, len(best)),
-        *(np.empty(n_words, np.int64), np.empty(n_words + 1)),
+        *(places, remaining),
     )
     if not is_done:
         raise ValueError("The words have other postings.")
 
 
-def find_best_plainly(rows, impacts, spans, weights, limits, first, excluded, best):
+def find_best_plainly(
+    rows: np.ndarray,
+    impacts: np.ndarray,
+    spans: np.ndarray,
+    weights: np.ndarray,
+    limits: np.ndarray,
+    first: int,
+    excluded: np.ndarray,
+    best: np.ndarray,
+) -> None:
     """As `find_best`, from the scores of all rows, and in order."""
     scores = np.zeros(rows.max(initial=-1) + 1, np.float32)
     add_postings(rows, impacts, spans, weights, scores)
-    scores[np.flatnonzero(excluded[: scores.size])] = 0
-    found = np.flatnonzero(scores > 0)
-    every = np.concatenate([best, np.column_stack([scores[found], -(first + found)])])
-    best[:] = every[np.lexsort(every.T[::-1])[every.shape[0] - len(best) :]]
+    excluded_rows = np.flatnonzero(excluded[: scores.size])
+    scores[excluded_rows] = 0
+
+    matches = np.flatnonzero(scores > 0)
+    new_pairs = np.column_stack([scores[matches], -(first + matches)])
+    pairs = np.concatenate([best, new_pairs])  # (n, 2): score, -row
+    order = np.lexsort(pairs.T[::-1])
+    best[:] = pairs[order[len(pairs) - len(best) :]]

@@ -160,7 +160,7 @@ def _batches(starts: np.ndarray) -> Iterator[tuple[int, int]]:
         begin = end
 
 
-def cluster_by_edits_plainly(words, starts):
+def cluster_by_edits_plainly(words: np.ndarray, starts: np.ndarray) -> np.ndarray:
     """As `cluster_by_edits`: a text is compared with all that have enough rare words in common.
 
     Of n words the rarest n // 4 + 1 + n // 6 are looked at: of these two near texts have at least
@@ -171,23 +171,30 @@ def cluster_by_edits_plainly(words, starts):
     texts_with: dict[tuple[int, int], list[int]] = {}  # a rare word -> earlier texts that have it
     for i in range(n_texts):
         a = words[starts[i] : starts[i + 1]]
-        rarest = _number_uses(a)[: a.size // 4 + 1 + a.size // 6]
+        n_rarest = a.size // 4 + 1 + a.size // 6
+        rarest = _number_uses(a)[:n_rarest]
         others = chain.from_iterable(texts_with.get(use, ()) for use in rarest)
 
-        best, joins_directly = a.size, True
+        best = a.size  # the distance to the nearest one so far
+        joins_directly = True
         for other, n_common in Counter(others).items():  # those with the rarest word come first
             b = words[starts[other] : starts[other + 1]]
             if n_common <= min(a.size, b.size) // 6:
                 continue
+
+            # A representative must be nearer than the best; another text may differ in one word,
+            # and counts only while there is no representative.
             is_first = representative[other] == other
             limit = max(a.size, b.size) // 4
             if not is_first:
                 limit = min(limit, 1) if representative[i] == i else -1
             elif joins_directly:
                 limit = min(limit, best - 1)
+
             distance = edit_distance_plainly(a, b, limit)
             if distance <= limit:
-                best, joins_directly = distance, is_first
+                best = distance
+                joins_directly = is_first
                 representative[i] = representative[other]
 
         if joins_directly:
@@ -196,7 +203,7 @@ def cluster_by_edits_plainly(words, starts):
     return representative
 
 
-def _number_uses(words):
+def _number_uses(words: np.ndarray) -> list[tuple[int, int]]:
     """(word, 0 for its first use in this text, 1 for the second, ...), the rarest words first."""
     n_uses: Counter[int] = Counter()
     uses = []

@@ -48,7 +48,7 @@ class FeatureRows:
     dense: np.ndarray  # (n, n_dims) float32
     n_sparse: int
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         n_texts = len(self.dense)
         is_cut = self.indptr.size == n_texts + 1 and self.indptr[0] == 0
         is_cut = is_cut and self.indptr[-1] == self.indices.size == self.data.size
@@ -89,27 +89,34 @@ def epoch(
 
     Everything real is float32.
     """
-    n_texts, n_columns = len(features.dense), weights.shape[1]
+    n_texts, n_dims = features.dense.shape
+    n_weights, n_columns = weights.shape
     shapes = cells.shape, weights.shape, work.shape
-    right = (n_texts, 5, n_columns), (features.n_weights, n_columns), (N_WORK, n_columns)
-    if shapes != right or n_columns % LANES:
-        raise ValueError(f"Cells, weights and room must have shapes {right}. Got {shapes}.")
+    expected = (n_texts, 5, n_columns), (features.n_weights, n_columns), (N_WORK, n_columns)
+    if shapes != expected or n_columns % LANES:
+        raise ValueError(f"Cells, weights and room must have shapes {expected}. Got {shapes}.")
     if order.size and not 0 <= order.min() <= order.max() < n_texts:
         raise ValueError(f"The order names a text that is not one of {n_texts}.")
 
     work[MOVED] = 0.0
-    n_dims, dense_rows = features.dense.shape[1], features.dense_rows
+    dense_rows = features.dense_rows
     for begin in range(0, order.size, _BATCH_TEXTS):
         batch = order[begin : begin + _BATCH_TEXTS]
         _dual_epoch(
             *(features.indptr, features.indices, features.data),
             *(features.dense, n_dims, dense_rows),
             *(batch, batch.size),
-            *(cells, *(weights, *weights.shape), work),
+            *(cells, weights, n_weights, n_columns, work),
         )
 
 
-def epoch_plainly(features, order, cells, weights, work):
+def epoch_plainly(
+    features: FeatureRows,
+    order: np.ndarray,
+    cells: np.ndarray,
+    weights: np.ndarray,
+    work: np.ndarray,
+) -> None:
     """As `epoch`, with roots found by halving brackets."""
     work[MOVED] = 0.0
     intercept = features.n_weights - 1
@@ -122,11 +129,13 @@ def epoch_plainly(features, order, cells, weights, work):
 
         dual, _, C_, sign, q = cells[i]
         constant = sign * (x @ weights[rows]) - q * dual
-        low, high = -constant - q * C_, -constant
+        low = -constant - q * C_
+        high = -constant
         for _ in range(60):
             u = 0.5 * (low + high)
             is_above = u + constant + q * C_ / (1.0 + np.exp(-u)) > 0
-            low, high = np.where(is_above, low, u), np.where(is_above, u, high)
+            low = np.where(is_above, low, u)
+            high = np.where(is_above, u, high)
 
         changes = C_ / (1.0 + np.exp(-u)) - dual
         work[MOVED] += abs(changes) / (C_ + 1e-30)

@@ -16,18 +16,19 @@ _edit_distance = entry_point(
 
 def edit_distance(a: np.ndarray, b: np.ndarray, limit: int) -> int:
     """Insertions, deletions and replacements of words between a and b; limit + 1 if more."""
-    return _edit_distance(a, a.size, b, b.size, limit, np.empty(b.size + 1, np.int32))
+    room = np.empty(b.size + 1, np.int32)
+    return _edit_distance(a, a.size, b, b.size, limit, room)
 
 
 def edit_distance_plainly(a: np.ndarray, b: np.ndarray, limit: int) -> int:
     """As `edit_distance`: the textbook's recursion over prefixes, row by row."""
-    costs = np.arange(b.size + 1)
+    steps = np.arange(b.size + 1)
+    costs = steps
     for i, word in enumerate(a, start=1):
         replaced = costs[:-1] + (b != word)
         deleted = costs[1:] + 1
         costs = np.concatenate([[i], np.minimum(replaced, deleted)])
 
         # An insertion costs one more than the cell to the left: a running minimum.
-        steps = np.arange(b.size + 1)
         costs = np.minimum.accumulate(costs - steps) + steps
     return int(min(costs[-1], limit + 1))

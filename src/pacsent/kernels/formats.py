@@ -38,7 +38,9 @@ def parse_lines(
 
     if line_ends.size and (line_ends.min() < 0 or line_ends.max() >= text.size):
         raise ValueError(f"Lines must lie in their {text.size:,} bytes.")
-    if (text[line_ends] != ord("\n")).any() or (line_ends[1:] <= line_ends[:-1]).any():
+    is_break = text[line_ends] == ord("\n")
+    is_rising = line_ends[1:] > line_ends[:-1]
+    if not (is_break.all() and is_rising.all()):
         raise ValueError("Lines must end with line breaks, one after the other.")
 
     rows = np.empty((line_ends.size, n_dims), dtype=np.float32)
@@ -47,7 +49,9 @@ def parse_lines(
     return rows, word_ends
 
 
-def parse_lines_plainly(text, line_ends, n_dims):
+def parse_lines_plainly(
+    text: np.ndarray, line_ends: np.ndarray, n_dims: int
+) -> tuple[np.ndarray, np.ndarray]:
     """As `parse_lines`; fewer lines are odd, as Python's numbers are right in the last digit."""
     simple = re.compile(rb"([^ \t\n]+)((?:%b){%d}) ?" % (_NUMBER, n_dims))
     rows = np.zeros((line_ends.size, n_dims), dtype=np.float32)
@@ -55,9 +59,11 @@ def parse_lines_plainly(text, line_ends, n_dims):
     starts = np.append(0, line_ends[:-1] + 1)
     for i, (start, end) in enumerate(zip(starts.tolist(), line_ends.tolist())):
         line = simple.fullmatch(text[start:end].tobytes())
-        if line:
-            with np.errstate(over="ignore"):
-                rows[i] = np.array(line[2].split(), dtype=np.float64)
-            if np.isfinite(rows[i]).all():
-                word_ends[i] = start + line.end(1)
+        if line is None:
+            continue
+        with np.errstate(over="ignore"):
+            numbers = np.array(line[2].split(), dtype=np.float64)
+            rows[i] = numbers
+        if np.isfinite(rows[i]).all():
+            word_ends[i] = start + line.end(1)
     return rows, word_ends

@@ -120,12 +120,17 @@ def find_prefixes(
     return Prefixes(entries[:n].copy(), remainders[:n].copy(), starts, lengths)
 
 
-def find_prefixes_plainly(numbers, idf, unknown_idf, least):
+def find_prefixes_plainly(
+    numbers: np.ndarray, idf: np.ndarray, unknown_idf: float, least: float
+) -> Prefixes:
     """As `find_prefixes`, row by row."""
-    entries, remainders, lengths = [np.empty(0, int)], [np.empty(0)], []
+    entries = [np.empty(0, int)]
+    remainders = [np.empty(0)]
+    lengths = []
     for row in numbers:
         known = row[row >= 0]
-        squared_length = (idf[known] ** 2).sum() + (row == UNKNOWN).sum() * unknown_idf**2
+        n_unknown = (row == UNKNOWN).sum()
+        squared_length = (idf[known] ** 2).sum() + n_unknown * unknown_idf**2
         lengths.append(np.sqrt(squared_length))
 
         different, n_same = np.unique(known, return_counts=True)
@@ -151,7 +156,9 @@ def list_rows(prefixes: Prefixes, rows: np.ndarray, n_ids: int) -> PrefixPosting
         return list_rows_plainly(prefixes, rows, n_ids)
 
     starts = np.zeros(n_ids + 1, np.int64)
-    np.cumsum(np.bincount(prefixes.entries, minlength=n_ids), out=starts[1:])
+    n_listed = np.bincount(prefixes.entries, minlength=n_ids)
+    np.cumsum(n_listed, out=starts[1:])
+
     listed_rows = np.empty(prefixes.entries.size, np.int32)
     remainders = np.empty(prefixes.entries.size, np.float32)
     next_places = starts[:-1].copy()
@@ -165,7 +172,7 @@ def list_rows(prefixes: Prefixes, rows: np.ndarray, n_ids: int) -> PrefixPosting
     return PrefixPostings(listed_rows, remainders, starts)
 
 
-def list_rows_plainly(prefixes, rows, n_ids):
+def list_rows_plainly(prefixes: Prefixes, rows: np.ndarray, n_ids: int) -> PrefixPostings:
     """As `list_rows`: entries in the order of their ids."""
     order = np.argsort(prefixes.entries, kind="stable")
     row_of_entry = np.repeat(rows, np.diff(prefixes.starts))
@@ -216,7 +223,14 @@ def are_near(
     return is_near.view(bool)
 
 
-def are_near_plainly(texts, known, known_lengths, postings, least, least_bound):
+def are_near_plainly(
+    texts: Sketches,
+    known: np.ndarray,
+    known_lengths: np.ndarray,
+    postings: PrefixPostings,
+    least: float,
+    least_bound: float,
+) -> np.ndarray:
     """As `are_near`: a text with all that are listed at a time, without the bound."""
     prefixes = texts.prefixes
     is_near = np.zeros(len(texts.ids), bool)
@@ -224,10 +238,12 @@ def are_near_plainly(texts, known, known_lengths, postings, least, least_bound):
         numbers = prefixes.entries[prefixes.starts[i] : prefixes.starts[i + 1]]
         listed = [postings.rows[postings.starts[k] : postings.starts[k + 1]] for k in numbers]
         candidates = np.unique(np.concatenate([postings.rows[:0], *listed]))
-        sums = np.zeros(candidates.size)
+
+        products = np.zeros(candidates.size)
         for own_id, square in zip(texts.ids[i], texts.squares[i]):
-            sums += square * (known[candidates] == own_id).sum(axis=1)
-        is_near[i] = (sums >= least * prefixes.lengths[i] * known_lengths[candidates]).any()
+            products += square * (known[candidates] == own_id).sum(axis=1)
+        least_products = least * prefixes.lengths[i] * known_lengths[candidates]
+        is_near[i] = (products >= least_products).any()
     return is_near
 
 

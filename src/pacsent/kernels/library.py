@@ -80,16 +80,23 @@ class Array:
 _AT_BUFFER = (ctypes.c_char * 0).from_buffer  # something of no bytes where the array begins
 
 
-def _address(array):
+def _address(array: np.ndarray) -> int:
     """Where a contiguous array begins."""
     return ctypes.addressof(_AT_BUFFER(array)) if array.flags.writeable else array.ctypes.data
 
 
 SIZE = ctypes.c_ssize_t
-FLOAT, DOUBLE = ctypes.c_float, ctypes.c_double
-UINT8, UINT16, UINT64 = Array(np.uint8), Array(np.uint16), Array(np.uint64)
-INT8, INT32, INT64 = Array(np.int8), Array(np.int32), Array(np.int64)
-FLOAT16, FLOAT32, FLOAT64 = Array(np.float16), Array(np.float32), Array(np.float64)
+FLOAT = ctypes.c_float
+DOUBLE = ctypes.c_double
+UINT8 = Array(np.uint8)
+UINT16 = Array(np.uint16)
+UINT64 = Array(np.uint64)
+INT8 = Array(np.int8)
+INT32 = Array(np.int32)
+INT64 = Array(np.int64)
+FLOAT16 = Array(np.float16)
+FLOAT32 = Array(np.float32)
+FLOAT64 = Array(np.float64)
 
 
 class Struct:
@@ -97,10 +104,10 @@ class Struct:
 
     def __init__(self, **members: Any) -> None:
         self.members = members
-        fields = [
-            (name, ctypes.c_void_p if isinstance(type_, Array) else type_)
-            for name, type_ in members.items()
-        ]
+        fields = []
+        for name, type_ in members.items():
+            member_type = ctypes.c_void_p if isinstance(type_, Array) else type_
+            fields.append((name, member_type))
         self.type = type("Members", (ctypes.Structure,), {"_fields_": fields})
 
     def from_param(self, bound: Any) -> Any:

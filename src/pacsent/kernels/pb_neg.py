@@ -6,6 +6,7 @@ A score is Gaussian, x ~ N(score, v); f1 and f2 are E sigmoid(x) and E sigmoid'(
 import ctypes
 
 import numpy as np
+from numpy.polynomial import polynomial
 from scipy.special import expit, ndtr
 
 from pacsent.kernels.library import (
@@ -69,33 +70,41 @@ class Fits:
         )
 
 
-def expected_sigmoids_plainly(scores, v, fits):
+def expected_sigmoids_plainly(
+    scores: np.ndarray, v: np.ndarray, fits: Fits
+) -> tuple[np.ndarray, np.ndarray]:
     """(f1, f2) of scores with variances v; they broadcast. Within 2e-5."""
     scores, v = np.broadcast_arrays(np.asarray(scores, float), np.asarray(v, float))
     f1, f2 = np.zeros((2, *scores.shape))
 
-    # Small variances: Gauss-Hermite quadrature. Large ones: a wide Gaussian absorbs the sigmoid.
+    # Small variances: Gauss-Hermite quadrature.
     is_small = v <= fits.starts[0]
     nodes, weights = np.polynomial.hermite_e.hermegauss(20)
     for node, weight in zip(nodes, weights / weights.sum()):
         x = expit(scores[is_small] + node * np.sqrt(v[is_small]))
         f1[is_small] += weight * x
         f2[is_small] += weight * x * (1.0 - x)
+
+    # Large ones: a wide Gaussian absorbs the sigmoid.
     is_large = v >= 2.0 * fits.starts[-1]
     width = np.sqrt(v[is_large] + np.pi**2 / 3.0)
     z = scores[is_large] / width
     f1[is_large] = ndtr(z)
     f2[is_large] = np.exp(-0.5 * z**2) / np.sqrt(2.0 * np.pi) / width
 
+    # In between, the fits of `logistic.sigmoid_fits`: P = p (1 - p), y = 4 P.
     for j in range(fits.starts.size):
         above = np.inf if j + 1 == fits.starts.size else fits.starts[j + 1]
         here = (v >= fits.starts[j]) & (v < above) & ~is_small & ~is_large
-        scale, c = float(fits.scales[j]), fits.coefficients[j].astype(float)
+        scale = float(fits.scales[j])
+        c = fits.coefficients[j].astype(float)
         p = expit(scale * scores[here])
         slope = p * (1.0 - p)
-        y, t = 4.0 * slope, 2.0 * v[here] / fits.starts[j] - 3.0
-        g = np.polynomial.polynomial.polyval2d(y, t, c)
-        by_y = np.polynomial.polynomial.polyval2d(y, t, np.polynomial.polynomial.polyder(c))
+
+        y = 4.0 * slope
+        t = 2.0 * v[here] / fits.starts[j] - 3.0
+        g = polynomial.polyval2d(y, t, c)
+        by_y = polynomial.polyval2d(y, t, polynomial.polyder(c))
         f1[here] = p + slope * (1.0 - 2.0 * p) * g
         f2[here] = scale * slope * (1.0 + (1.0 - 6.0 * slope) * g + y * (1.0 - y) * by_y)
     return f1, f2
@@ -130,7 +139,8 @@ class OwnWords:
             used, words = np.unique(words, return_inverse=True)
             if used.size and not 0 <= used[0] <= used[-1] < len(A):
                 raise ValueError("A word has no vector.")
-            A, nu = A[used], nu[used]
+            A = A[used]
+            nu = nu[used]
 
         self.starts = np.ascontiguousarray(starts, np.int64)
         self.words = np.ascontiguousarray(words, np.int32)
@@ -170,15 +180,32 @@ def own_slopes(
     shape = rows.size, own.A.shape[1]
     if not (mu.shape == grad.shape == shape and var_Q.shape == trace.shape == rows.shape):
         raise ValueError(f"mu and grad must have the shape {shape}, var_Q and trace {shape[:1]}.")
+
     if needs_twins():
         own_slopes_plainly(own, rows, mu, var_Q, fits, grad, trace)
         return
-    error = _own_slopes(own.struct, fits.struct, rows, rows.size, mu, var_Q, grad, trace)
+
+    error = _own_slopes(
+        *(own.struct, fits.struct),
+        *(rows, rows.size),
+        *(mu, var_Q),
+        *(grad, trace),
+    )
+    if error == 2:
+        raise ValueError("A word has no vector.")
     if error:
-        raise ValueError("A word has no vector." if error == 2 else "A row is no sentence.")
+        raise ValueError("A row is no sentence.")
 
 
-def own_slopes_plainly(own, rows, mu, var_Q, fits, grad, trace):
+def own_slopes_plainly(
+    own: OwnWords,
+    rows: np.ndarray,
+    mu: np.ndarray,
+    var_Q: np.ndarray,
+    fits: Fits,
+    grad: np.ndarray,
+    trace: np.ndarray,
+) -> None:
     """As `own_slopes`, sentence by sentence."""
     for s, row in enumerate(rows):
         part = slice(own.starts[row], own.starts[row + 1])
@@ -225,8 +252,10 @@ def sampled_noise_terms(
         raise ValueError(f"Shapes of {n_rows} sentences differ: {low.shape} and {var_Q.shape}.")
     if control.shape != (8, n_words) or sample.shape != (3, n_words):
         raise ValueError(f"Shapes of {n_words} words differ: {control.shape}, {sample.shape}.")
+
     if needs_twins():
         return sampled_noise_terms_plainly(shifts, low, var_Q, centre, sample, fits)
+
     trace, error = np.empty((2, n_rows))
     _sampled_noise_terms(
         *(shifts, low, var_Q, n_rows),
@@ -237,9 +266,17 @@ def sampled_noise_terms(
     return trace, error
 
 
-def sampled_noise_terms_plainly(shifts, low, var_Q, centre, sample, fits):
+def sampled_noise_terms_plainly(
+    shifts: np.ndarray,
+    low: np.ndarray,
+    var_Q: np.ndarray,
+    centre: tuple[float, np.ndarray],
+    sample: np.ndarray,
+    fits: Fits,
+) -> tuple[np.ndarray, np.ndarray]:
     """As `sampled_noise_terms`."""
-    var_0, (a, b0, b1, b2, b3, t0, t1, t2) = centre
+    var_0, control = centre
+    a, b0, b1, b2, b3, t0, t1, t2 = control
     nu, w, e = sample
     f1, f2 = expected_sigmoids_plainly(a + shifts, var_Q[:, None] * nu, fits)
     D = var_Q[:, None] - var_0

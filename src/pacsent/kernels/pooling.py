@@ -1,5 +1,6 @@
 """Kernels between words and sentences: rows pooled into vectors, and a step of Adam."""
 
+from collections.abc import Callable
 from itertools import pairwise
 
 import numpy as np
@@ -19,7 +20,7 @@ from pacsent.kernels.library import (
 )
 
 
-def _pool_entry_point(table, real):
+def _pool_entry_point(table: Array, real: Array) -> Callable[..., int]:
     return entry_point(
         f"pool_{table.dtype}",
         *(INT32, SIZE),  # ids, their number
@@ -97,7 +98,15 @@ def pool_rows(
         raise IndexError(f"The ids or offsets of the texts do not fit a table of {n_rows} rows.")
 
 
-def pool_rows_plainly(ids, offsets, table, weights, scale, out, add=False):
+def pool_rows_plainly(
+    ids: np.ndarray,
+    offsets: np.ndarray,
+    table: np.ndarray,
+    weights: np.ndarray | None,
+    scale: np.ndarray,
+    out: np.ndarray,
+    add: bool = False,
+) -> None:
     """As `pool_rows`, text by text."""
     for s, (begin, end) in enumerate(pairwise(offsets)):
         words = ids[begin:end]
@@ -133,14 +142,29 @@ def adam_step(
             f"Gradients of shape {gradients.shape} do not fit {rows.size} rows of a table of "
             f"shape {table.shape}, with moments of shape {first.shape} and {second.shape}."
         )
-    sizes = n_rows, n_dims
-    if not _adam_step(rows, rows.size, gradients, table, first, second, *sizes, *rates):
+
+    is_done = _adam_step(
+        *(rows, rows.size),
+        gradients,
+        *(table, first, second),
+        *(n_rows, n_dims),
+        *rates,
+    )
+    if not is_done:
         raise IndexError(f"A row is not one of the table's {n_rows}.")
 
 
-def adam_step_plainly(rows, gradients, table, first, second, rates):
+def adam_step_plainly(
+    rows: np.ndarray,
+    gradients: np.ndarray,
+    table: np.ndarray,
+    first: np.ndarray,
+    second: np.ndarray,
+    rates: tuple[float, float, float],
+) -> None:
     """As `adam_step`."""
     rate, bias1, bias2 = rates
     first[rows] += 0.1 * (gradients - first[rows])
     second[rows] += 0.001 * (gradients**2 - second[rows])
-    table[rows] -= rate * (first[rows] / bias1) / (np.sqrt(second[rows] / bias2) + 1e-8)
+    deviation = np.sqrt(second[rows] / bias2) + 1e-8
+    table[rows] -= rate * (first[rows] / bias1) / deviation

@@ -67,9 +67,11 @@ def pv_dbow(
 
     A, rates and vectors are float32.
     """
-    (members, states), (ids, offsets) = groups, sentences
+    members, states = groups
+    ids, offsets = sentences
     words, keep, other, n_negatives = noise
-    (n_words, n_dims), n_texts = A.shape, offsets.size - 1
+    n_words, n_dims = A.shape
+    n_texts = offsets.size - 1
     if vectors.shape != (n_texts, n_dims) or members.shape[1:] != (GROUP_SIZE,):
         raise ValueError(
             f"Vectors of shape {vectors.shape} and groups of shape {members.shape} do not fit "
@@ -91,10 +93,14 @@ def pv_dbow(
     n_rows = 3 * GROUP_SIZE + 2 * n_drawn
     rows = np.zeros(n_rows * stride + n_drawn * GROUP_SIZE, np.float32)
     places = np.empty(2 * (GROUP_SIZE + n_negatives), np.int64)
-    size = max(1, _BATCH_PASSES // max(1, rates.size))
-    for begin in range(0, len(members), size):
+
+    n_groups = len(members)
+    n_batch_groups = max(1, _BATCH_PASSES // max(1, rates.size))
+    for begin in range(0, n_groups, n_batch_groups):
+        end = min(begin + n_batch_groups, n_groups)
         is_done = _pv_dbow(
-            *(members, states, begin, min(begin + size, len(members)), len(members)),
+            *(members, states),
+            *(begin, end, n_groups),
             *(ids, ids.size, offsets, n_texts),
             *(A, n_words, n_dims),
             *(words, keep, other, words.size, n_negatives),
@@ -105,22 +111,37 @@ def pv_dbow(
             raise IndexError(f"Sentences, words or noise do not fit a table of {n_words} words.")
 
 
-def pv_dbow_plainly(groups, sentences, A, noise, rates, train_words, vectors):
+def pv_dbow_plainly(
+    groups: tuple[np.ndarray, np.ndarray],
+    sentences: tuple[np.ndarray, np.ndarray],
+    A: np.ndarray,
+    noise: tuple[np.ndarray, np.ndarray, np.ndarray, int],
+    rates: np.ndarray,
+    train_words: bool,
+    vectors: np.ndarray,
+) -> None:
     """As `pv_dbow`, in double precision where the arrays are."""
-    (members, states), (ids, offsets) = groups, sentences
+    members, states = groups
+    ids, offsets = sentences
     words, keep, other, n_negatives = noise
     lengths = np.diff(offsets)
     for g, epoch in np.ndindex(len(members), len(rates)):
         group = members[g][members[g] >= 0]
-        state, rate = states[epoch, g : g + 1], rates[epoch]
+        state = states[epoch, g : g + 1]  # a view, which moves on
+        rate = rates[epoch]
         for t in range(lengths[group].max(initial=0)):
-            there = group[lengths[group] > t]
-            own = ids[offsets[there] + t]
+            longer = group[lengths[group] > t]  # the sentences that have a token t
+            own = ids[offsets[longer] + t]
             drawn = words[draw_indices_plainly(state, keep, other, n_negatives)]
-            H, X = vectors[there], A[drawn]
-            errors = 1.0 / (1.0 + np.exp(-np.einsum("id,id->i", H, A[own]))) - 1.0
+
+            # errors: derivatives of the loss in the scores of own words; slopes: of negatives.
+            H = vectors[longer]
+            X = A[drawn]
+            own_scores = np.einsum("id,id->i", H, A[own])
+            errors = 1.0 / (1.0 + np.exp(-own_scores)) - 1.0
             slopes = 1.0 / (1.0 + np.exp(-H @ X.T))
-            vectors[there] -= rate * (errors[:, None] * A[own] + slopes @ X)
+
+            vectors[longer] -= rate * (errors[:, None] * A[own] + slopes @ X)
             if train_words:
                 np.subtract.at(A, drawn, rate * (slopes.T @ H))
                 np.subtract.at(A, own, rate * (errors[:, None] * H))

@@ -28,18 +28,22 @@ def normal_numbers(state: np.ndarray, n: int) -> np.ndarray:
     return out
 
 
-def normal_numbers_plainly(state, n):
+def normal_numbers_plainly(state: np.ndarray, n: int) -> np.ndarray:
     """As `normal_numbers`, in double precision."""
-    bits = np.array([_next_bits(state) for _ in range((n + 1) // 2)], np.uint64)
-    first, second = bits >> 32, bits & 0xFFFFFFFF
+    n_steps = (n + 1) // 2
+    bits = np.array([_next_bits(state) for _ in range(n_steps)], np.uint64)
+    first = bits >> 32
+    second = bits & 0xFFFFFFFF
     radius = np.sqrt(-2.0 * np.log((first + 0.5) / 2.0**32))
 
     # An angle within an eighth of a turn of 0, and two bits that turn it anywhere.
     angle = ((second >> 2) / 2.0**29 - 1.0) * np.pi / 4.0
     is_turned = (second & 2) != 0
     sign = np.where(second & 1, -1.0, 1.0)
-    x = sign * radius * np.where(is_turned, np.sin(angle), np.cos(angle))
-    y = sign * radius * np.where(is_turned, np.cos(angle), np.sin(angle))
+    sine = np.sin(angle)
+    cosine = np.cos(angle)
+    x = sign * radius * np.where(is_turned, sine, cosine)
+    y = sign * radius * np.where(is_turned, cosine, sine)
     return np.concatenate([x, y])[:n]
 
 
@@ -53,17 +57,20 @@ def draw_indices(state: np.ndarray, keep: np.ndarray, other: np.ndarray, n: int)
     return out
 
 
-def draw_indices_plainly(state, keep, other, n):
+def draw_indices_plainly(
+    state: np.ndarray, keep: np.ndarray, other: np.ndarray, n: int
+) -> np.ndarray:
     """As `draw_indices`."""
     drawn = []
     for _ in range(n):
         bits = _next_bits(state)
         i = ((bits >> 32) * keep.size) >> 32
-        drawn.append(i if (bits & 0xFFFFFFFF) < keep[i] * 2.0**32 else other[i])
+        is_kept = (bits & 0xFFFFFFFF) < keep[i] * 2.0**32
+        drawn.append(i if is_kept else other[i])
     return np.array(drawn, np.int64)
 
 
-def _next_bits(state):
+def _next_bits(state: np.ndarray) -> int:
     """The next 64 bits, as a number of Python."""
     x = int(state[0])
     x ^= (x << 13) % 2**64
@@ -73,6 +80,6 @@ def _next_bits(state):
     return x
 
 
-def _check_state(state):
+def _check_state(state: np.ndarray) -> None:
     if state.shape != (1,) or state[0] == 0:
         raise ValueError(f"A state is one number that is not 0. Got {state} instead.")

@@ -43,8 +43,8 @@ _own_errors = entry_point(
     *(FLOAT64, FLOAT64, FLOAT64),  # positive, grad_mu, grad_rho
 )
 
-# Nodes per unit of the table of Phi, and where it ends: beyond, Phi is 0 or 1 to 1e-17.
-_STEPS, _LIMIT = 512.0, 8.5
+_NODES_PER_UNIT = 512.0  # of the table of Phi
+_LIMIT = 8.5  # where the table ends: beyond, Phi is 0 or 1 to 1e-17
 
 
 def noise_errors(
@@ -56,25 +56,35 @@ def noise_errors(
     would cost ten times the matrix product before it: between nodes it is a cubic with the right
     slopes, off by at most max|Phi''''| / 384 / 512^4 < 6e-14.
     """
-    _check(scores, sd, norms, p_noise)
+    _check_shapes(scores, sd, norms, p_noise)
     if needs_twins():
         return noise_errors_plainly(scores, bias, sd, norms, p_noise)
+
     table = normal_table()
-    noise, grad_rho = np.empty(sd.size), np.empty(sd.size)
+    noise = np.empty(sd.size)
+    grad_rho = np.empty(sd.size)
     _noise_errors(
-        *(scores, *scores.shape, bias, sd, norms, p_noise),
-        *(table, len(table), _STEPS, noise, grad_rho),
+        *(scores, *scores.shape, bias),
+        *(sd, norms, p_noise),
+        *(table, len(table), _NODES_PER_UNIT),
+        *(noise, grad_rho),
     )
     return noise, grad_rho
 
 
-def noise_errors_plainly(scores, bias, sd, norms, p_noise):
+def noise_errors_plainly(
+    scores: np.ndarray, bias: float, sd: np.ndarray, norms: np.ndarray, p_noise: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """As `noise_errors`, in the precision of the scores."""
     spread = np.multiply.outer(sd, norms)
     is_spread = spread != 0.0
-    z = (scores + bias) / np.where(is_spread, spread, 1.0)
-    density = np.where(is_spread, p_noise * np.exp(-0.5 * z * z) / np.sqrt(2.0 * np.pi), 0.0)
-    scores[:] = density / np.where(is_spread, spread, 1.0)
+    divisor = np.where(is_spread, spread, 1.0)
+    z = (scores + bias) / divisor
+
+    density = p_noise * np.exp(-0.5 * z * z) / np.sqrt(2.0 * np.pi)
+    density = np.where(is_spread, density, 0.0)
+    scores[:] = density / divisor
+
     chance = np.where(is_spread, ndtr(z), z >= 0.0)
     return chance @ p_noise, -0.5 * (density * z).sum(axis=1)
 
@@ -87,28 +97,39 @@ def noise_errors_32(
     p_noise: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
     """`noise_errors` in single precision, all arrays float32; Phi is off by at most 8e-7."""
-    _check(scores, inverse_sd, inverse_norms, p_noise)
+    _check_shapes(scores, inverse_sd, inverse_norms, p_noise)
     if needs_twins():
         return noise_errors_32_plainly(scores, bias, inverse_sd, inverse_norms, p_noise)
-    noise, grad_rho = np.empty(len(scores)), np.empty(len(scores))
+
+    noise = np.empty(len(scores))
+    grad_rho = np.empty(len(scores))
     _noise_errors_32(
-        *(scores, *scores.shape, bias, inverse_sd, inverse_norms, p_noise),
+        *(scores, *scores.shape, bias),
+        *(inverse_sd, inverse_norms, p_noise),
         *(noise, grad_rho),
     )
     return noise, grad_rho
 
 
-def noise_errors_32_plainly(scores, bias, inverse_sd, inverse_norms, p_noise):
+def noise_errors_32_plainly(
+    scores: np.ndarray,
+    bias: float,
+    inverse_sd: np.ndarray,
+    inverse_norms: np.ndarray,
+    p_noise: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray]:
     """As `noise_errors_32`, in double precision but for the scores."""
-    exact = (array.astype(float) for array in (1.0 / inverse_sd, 1.0 / inverse_norms, p_noise))
-    return noise_errors_plainly(scores, bias, *exact)
+    sd = (1.0 / inverse_sd).astype(float)
+    norms = (1.0 / inverse_norms).astype(float)
+    return noise_errors_plainly(scores, bias, sd, norms, p_noise.astype(float))
 
 
 @cache
 def normal_table() -> np.ndarray:
     """Phi and phi / 512 at the nodes -8.5, -8.5 + 1/512, ..., 8.5, (n_nodes, 2)."""
-    nodes = np.arange(-_LIMIT * _STEPS, _LIMIT * _STEPS + 1) / _STEPS
-    slopes = np.exp(-0.5 * nodes**2) / (np.sqrt(2 * np.pi) * _STEPS)
+    last_node = _LIMIT * _NODES_PER_UNIT
+    nodes = np.arange(-last_node, last_node + 1) / _NODES_PER_UNIT
+    slopes = np.exp(-0.5 * nodes**2) / (np.sqrt(2 * np.pi) * _NODES_PER_UNIT)
     return np.column_stack([ndtr(nodes), slopes])
 
 
@@ -136,9 +157,13 @@ def own_errors(
         raise ValueError("Each row of mu must have a standard deviation and an offset.")
     if offsets[0] != 0 or offsets[-1] != n_tokens or (offsets[1:] < offsets[:-1]).any():
         raise ValueError("Offsets must rise from 0 to the number of words.")
+
     if needs_twins():
         return own_errors_plainly(mu, sd, bias, words, offsets, norms, shares)
-    positive, grad_mu, grad_rho = np.empty_like(sd), np.empty_like(mu), np.empty_like(sd)
+
+    positive = np.empty_like(sd)
+    grad_mu = np.empty_like(mu)
+    grad_rho = np.empty_like(sd)
     _own_errors(
         *(mu, *mu.shape, sd, bias),
         *(words, offsets, norms, shares),
@@ -147,19 +172,33 @@ def own_errors(
     return positive, grad_mu, grad_rho
 
 
-def own_errors_plainly(mu, sd, bias, words, offsets, norms, shares):
+def own_errors_plainly(
+    mu: np.ndarray,
+    sd: np.ndarray,
+    bias: float,
+    words: np.ndarray,
+    offsets: np.ndarray,
+    norms: np.ndarray,
+    shares: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """As `own_errors`, by `noise_errors_plainly` of each sentence with the signs turned."""
-    positive, grad_mu, grad_rho = np.empty_like(sd), np.empty_like(mu), np.empty_like(sd)
+    positive = np.empty_like(sd)
+    grad_mu = np.empty_like(mu)
+    grad_rho = np.empty_like(sd)
     for s, mean in enumerate(mu):
         own = slice(offsets[s], offsets[s + 1])
         scores = -(words[own] @ mean)[None]
-        terms = noise_errors_plainly(scores, -bias, sd[s : s + 1], norms[own], shares[own])
-        (positive[s],), (grad_rho[s],) = terms
-        grad_mu[s] = -scores[0] @ words[own]
+        own_sd = sd[s : s + 1]
+        errors, slopes = noise_errors_plainly(scores, -bias, own_sd, norms[own], shares[own])
+        positive[s] = errors[0]
+        grad_rho[s] = slopes[0]
+        grad_mu[s] = -scores[0] @ words[own]  # the scores have become derivatives
     return positive, grad_mu, grad_rho
 
 
-def _check(scores, sd, norms, p_noise):
+def _check_shapes(
+    scores: np.ndarray, sd: np.ndarray, norms: np.ndarray, p_noise: np.ndarray
+) -> None:
     if scores.shape != (*sd.shape, *norms.shape) or norms.shape != p_noise.shape:
         raise ValueError(
             "Scores must have a row for each sd and a column for each norm and probability. Got "

@@ -105,6 +105,8 @@ def train_blocks(
     n_I = -(-(n_centres + 2 * window) // 4) * 4  # rows of I in a block at most
     n_O = n_centres + n_samples
     n_floats = (n_I + n_O) * n_columns + 4 * n_I * n_O
+    room = aligned_room(n_floats)
+    row_numbers = np.empty(3 * n_I + 2 * n_O, np.int32)
     n_pairs = np.zeros(1, np.int64)
     loss = _train_blocks(
         *(I, O, n_columns),
@@ -113,27 +115,40 @@ def train_blocks(
         *shape,
         *(thresholds, aliases, n_words),
         seed,
-        *(n_I, aligned_room(n_floats), np.empty(3 * n_I + 2 * n_O, np.int32)),
+        *(n_I, room, row_numbers),
         n_pairs,
     )
     return loss, int(n_pairs[0])
 
 
-def train_blocks_plainly(I, O, tokens, documents, span, shape, noise, seed):
+def train_blocks_plainly(
+    I: np.ndarray,
+    O: np.ndarray,
+    tokens: np.ndarray,
+    documents: np.ndarray,
+    span: Span,
+    shape: BlockShape,
+    noise: tuple[np.ndarray, np.ndarray],
+    seed: int,
+) -> tuple[float, int]:
     """As `train_blocks`: every pair, and every sample for it, by itself."""
     start, stop, rate_at_start, rate_at_stop = span
     window, n_negatives, n_centres, n_samples = shape
     thresholds, aliases = noise
     n_blocks = -(-(stop - start) // n_centres)
-    counter = np.arange(1, stop - start + n_blocks * n_samples + 1, dtype=np.uint64)
+    n_draws = stop - start + n_blocks * n_samples
+    counter = np.arange(1, n_draws + 1, dtype=np.uint64)
     draws = iter(splitmix64(np.uint64(seed) + counter * GOLDEN).tolist())
 
-    loss, n_pairs = 0.0, 0
+    loss = 0.0
+    n_pairs = 0
     for first in range(start, stop, n_centres):
         pairs = []  # of the words of a context and of its centre
         for centre in range(first, min(first + n_centres, stop)):
             reach = 1 + (next(draws) >> 32) * window // 2**32
-            for j in range(max(centre - reach, 0), min(centre + reach + 1, len(tokens))):
+            left = max(centre - reach, 0)
+            right = min(centre + reach + 1, len(tokens))
+            for j in range(left, right):
                 if j != centre and documents[j] == documents[centre]:
                     pairs.append((tokens[j], tokens[centre]))
 
@@ -141,7 +156,8 @@ def train_blocks_plainly(I, O, tokens, documents, span, shape, noise, seed):
         for _ in range(n_samples):
             high, low = divmod(next(draws), 2**32)
             column = high * len(aliases) // 2**32
-            samples.append(column if low < thresholds[column] else aliases[column])
+            is_kept = low < thresholds[column]
+            samples.append(column if is_kept else aliases[column])
 
         terms = [(i, centre, 1.0) for i, centre in pairs]
         for i, centre in pairs:
@@ -149,17 +165,26 @@ def train_blocks_plainly(I, O, tokens, documents, span, shape, noise, seed):
         if terms:
             done = (first - start) / (stop - start)
             rate = rate_at_start + (rate_at_stop - rate_at_start) * done
-            loss += descend_plainly(I, O, *map(np.array, zip(*terms)), rate)
+            rows_I, rows_O, weights = map(np.array, zip(*terms))
+            loss += descend_plainly(I, O, rows_I, rows_O, weights, rate)
         n_pairs += len(pairs)
     return loss, n_pairs
 
 
-def descend_plainly(I, O, rows_I, rows_O, weights, rate):
+def descend_plainly(
+    I: np.ndarray,
+    O: np.ndarray,
+    rows_I: np.ndarray,
+    rows_O: np.ndarray,
+    weights: np.ndarray,
+    rate: float,
+) -> float:
     """One step of gradient descent, in place; the loss before it.
 
     loss = sum over t of |weights[t]| softplus(-sign(weights[t]) I[rows_I[t]] @ O[rows_O[t]])
     """
-    X, Y = I[rows_I], O[rows_O]
+    X = I[rows_I]
+    Y = O[rows_O]
     z = -np.sign(weights) * (X * Y).sum(axis=1)
     sigmoid = np.exp(-np.logaddexp(0, -z))
     steps = (rate * weights * sigmoid)[:, None]

@@ -50,20 +50,33 @@ def unpack(
     n_bytes = codes.shape[1]
     per_byte = values.shape[1]
     n_dims = centre.size
-    shapes = codes.shape[0], scales.size, spread.size, n_bytes
-    if shapes != (n_rows, n_rows, n_dims, -(-(n_dims - n_head) // per_byte)):
+    n_tail_bytes = -(-(n_dims - n_head) // per_byte)
+    is_rows = codes.shape[0] == scales.size == n_rows
+    if not is_rows or spread.size != n_dims or n_bytes != n_tail_bytes:
         raise ValueError("The parts of the compressed table do not belong together.")
 
     out = np.empty((n_rows, n_dims), np.float32)
-    sizes = n_rows, n_head, n_bytes, per_byte, n_dims
-    _unpack(codes, head, scales, values, spread, centre, *sizes, out)
+    _unpack(
+        *(codes, head, scales, values),
+        *(spread, centre),
+        *(n_rows, n_head, n_bytes, per_byte, n_dims),
+        out,
+    )
     return out
 
 
-def unpack_plainly(codes, head, scales, values, spread, centre):
+def unpack_plainly(
+    codes: np.ndarray,
+    head: np.ndarray,
+    scales: np.ndarray,
+    values: np.ndarray,
+    spread: np.ndarray,
+    centre: np.ndarray,
+) -> np.ndarray:
     """As `unpack`, in NumPy."""
     n_tail = centre.size - head.shape[1]
     whole_bytes = values[codes].reshape(len(codes), codes.shape[1] * values.shape[1])
     tail = whole_bytes[:, :n_tail]
-    numbers = np.concatenate([head.astype(np.float32), tail * scales[:, None]], axis=1)
+    scaled_tail = tail * scales[:, None]
+    numbers = np.concatenate([head.astype(np.float32), scaled_tail], axis=1)
     return numbers * spread + centre

@@ -109,7 +109,8 @@ class LazyPosteriors(NamedTuple):
         states["z"] = 1.0
         states["rate"] = 1.0 / (var_P * lam)
         states["var_P"] = var_P
-        return cls(np.zeros((var_P.size, n_dims), np.float32), states, 0.5 * n_dims / lam)
+        D = np.zeros((var_P.size, n_dims), np.float32)
+        return cls(D, states, c=0.5 * n_dims / lam)
 
 
 class NoiseTable(NamedTuple):
@@ -151,7 +152,7 @@ def apply_lazy_decay(words: LazyPosteriors, now: float) -> None:
     _apply_lazy_decay(_bound_words(words), now)
 
 
-def apply_lazy_decay_plainly(words, now):
+def apply_lazy_decay_plainly(words: LazyPosteriors, now: float) -> None:
     """As `apply_lazy_decay`."""
     states = words.states
     gap = np.maximum(now - states["clock"], 0.0)
@@ -180,7 +181,13 @@ def word_sgd(
     n_negatives * n_tokens of the longest, at most MAX_DRAWS. A block that
     `stable_block_size_plainly` finds unstable is cut.
     """
-    _check(begins, sentences, noise, schedule, memory)
+    _check_sentences(begins, sentences)
+    if schedule.block < 1 or noise.n_negatives < 1 or sentences.n_tokens.min(initial=1) < 1:
+        raise ValueError("Blocks, negatives and sentences must not be empty.")
+    _check_noise(noise)
+    if memory.state.shape != (1,) or memory.state[0] == 0 or memory.line.shape != (2,):
+        raise ValueError("A memory is a state that is not 0, and a line of two numbers.")
+
     n_words, n_dims = words.D.shape
     if noise.A.shape != words.D.shape or sentences.m.shape[1:] != (n_dims,):
         raise ValueError(f"Vectors must have {n_dims} dimensions, and {n_words:,} words vectors.")
@@ -217,8 +224,8 @@ def word_sgd(
         _word_sgd(part, part.size, *arguments)
 
 
-def _check(begins, sentences, noise, schedule, memory):
-    n_sentences, n_words = sentences.order.size, noise.keep.size
+def _check_sentences(begins: np.ndarray, sentences: EpochSentences) -> None:
+    n_sentences = sentences.order.size
     starts = sentences.starts
     per_sentence = (sentences.n_tokens, sentences.weights, sentences.stiffness)
     if starts.shape != (n_sentences + 1,) or any(x.size != n_sentences for x in per_sentence):
@@ -231,9 +238,10 @@ def _check(begins, sentences, noise, schedule, memory):
         raise ValueError(f"A sentence is none of the {len(sentences.m):,} with prior means.")
     if begins.size and not 0 <= begins.min() <= begins.max() < n_sentences:
         raise ValueError(f"A block begins at none of the {n_sentences:,} sentences.")
-    if schedule.block < 1 or noise.n_negatives < 1 or sentences.n_tokens.min(initial=1) < 1:
-        raise ValueError("Blocks, negatives and sentences must not be empty.")
 
+
+def _check_noise(noise: NoiseTable) -> None:
+    n_words = noise.keep.size
     n_dims = noise.A.shape[1]
     if noise.mean.shape != (n_dims,) or noise.moment.shape != (n_dims, n_dims):
         raise ValueError(f"The moments of the negatives must have {n_dims} dimensions.")
@@ -242,27 +250,33 @@ def _check(begins, sentences, noise, schedule, memory):
         raise ValueError(f"Arrays of {n_words:,} negatives differ in length.")
     if n_words == 0 or not 0 <= noise.other.min() <= noise.other.max() < n_words:
         raise ValueError(f"A negative is none of the {n_words:,} words.")
-    if memory.state.shape != (1,) or memory.state[0] == 0 or memory.line.shape != (2,):
-        raise ValueError("A memory is a state that is not 0, and a line of two numbers.")
 
 
-def _zeros(*shape):
+def _zeros(*shape: int) -> np.ndarray:
     room = aligned_room(*shape)
     room[...] = 0.0
     return room
 
 
-def _bound_words(words):
+def _bound_words(words: LazyPosteriors) -> BoundStruct:
     n_words, n_dims = words.D.shape
     if words.states.shape != (n_words,):
         raise ValueError(f"The states of {n_words:,} words have the shape {words.states.shape}.")
     return BoundStruct(_WORDS, **words._asdict(), n_words=n_words, n_dims=n_dims)
 
 
-def word_sgd_plainly(begins, sentences, words, noise, schedule, memory):
+def word_sgd_plainly(
+    begins: np.ndarray,
+    sentences: EpochSentences,
+    words: LazyPosteriors,
+    noise: NoiseTable,
+    schedule: EpochSchedule,
+    memory: Memory,
+) -> None:
     """As `word_sgd`, in double precision but for D and the random numbers."""
     for first in begins:
-        begin, end = first, min(first + schedule.block, sentences.order.size)
+        begin = first
+        end = min(first + schedule.block, sentences.order.size)
         while begin < end:
             size, factor = stable_block_size_plainly(
                 begin, end - begin, sentences, len(words.D), schedule.eta, schedule.budget
@@ -272,7 +286,9 @@ def word_sgd_plainly(begins, sentences, words, noise, schedule, memory):
             begin += size
 
 
-def stable_block_size_plainly(begin, size, sentences, n_words, eta, budget):
+def stable_block_size_plainly(
+    begin: int, size: int, sentences: EpochSentences, n_words: int, eta: float, budget: float
+) -> tuple[int, float]:
     """(sentences from `begin` on that may step together, factor of their step).
 
     Sentence i moves its own h, and that of each sentence j it shares words with by K_ij =
@@ -289,13 +305,25 @@ def stable_block_size_plainly(begin, size, sentences, n_words, eta, budget):
             np.add.at(fractions[i], own, own_fractions)
         overlap = fractions @ (sentences.weights[rows] @ fractions)
         worst = np.max(eta * sentences.stiffness[rows] * overlap)
-        if worst <= budget or size == 1:
+        if worst <= budget:
+            return size, 1.0
+        if size == 1:
             return size, min(1.0, budget / worst) if worst > 0.0 else 1.0
         size = (size + 1) // 2
 
 
-def _step_plainly(rows, factor, sentences, words, noise, schedule, memory):
-    A, D, k = noise.A, words.D, noise.n_negatives
+def _step_plainly(
+    rows: np.ndarray,
+    factor: float,
+    sentences: EpochSentences,
+    words: LazyPosteriors,
+    noise: NoiseTable,
+    schedule: EpochSchedule,
+    memory: Memory,
+) -> None:
+    A = noise.A
+    D = words.D
+    k = noise.n_negatives
     level, slope = memory.line
 
     # Every sentence is drawn from the posteriors of its words.
@@ -316,7 +344,8 @@ def _step_plainly(rows, factor, sentences, words, noise, schedule, memory):
     drawn = draw_indices(memory.state, noise.keep, noise.other, n_draws)
     scores = H @ A[drawn].T  # (n_rows, n_draws)
     x = expit(scores)
-    G = k / n_draws * (x - level - slope * scores) @ A[drawn]
+    residuals = x - level - slope * scores
+    G = k / n_draws * residuals @ A[drawn]
     G += k * (level * noise.mean + slope * H @ noise.moment)
     trace = k / n_draws * (x * (1.0 - x)) @ noise.lengths[drawn]
 
@@ -324,7 +353,8 @@ def _step_plainly(rows, factor, sentences, words, noise, schedule, memory):
     spread = scores.var()
     memory.line[1] = 0.0
     if spread > 1e-6 * (1.0 + scores.mean() ** 2):
-        memory.line[1] = np.clip(np.mean((x - x.mean()) * scores) / spread, 0.0, 0.25)
+        covariance = np.mean((x - x.mean()) * scores)
+        memory.line[1] = np.clip(covariance / spread, 0.0, 0.25)
     memory.line[0] = x.mean() - memory.line[1] * scores.mean()
 
     for i, s in enumerate(rows):
@@ -343,13 +373,15 @@ def _step_plainly(rows, factor, sentences, words, noise, schedule, memory):
         rate = before["rate"]
         moved = weight * fractions * -np.expm1(-rate * schedule.eta) / rate
         D[own] = np.exp(-rate * elapsed)[:, None] * D[own] - moved[:, None] * G[i]
+
         push = 0.5 * weight * trace[i] * fractions**2 * before["var_P"]
         push *= -math.expm1(-words.c * schedule.eta) / words.c
-        words.states["z"][own] = 1.0 + (before["z"] - 1.0) * np.exp(-words.c * elapsed) + push
+        decayed_z = 1.0 + (before["z"] - 1.0) * np.exp(-words.c * elapsed)
+        words.states["z"][own] = decayed_z + push
         words.states["clock"][own] = until
 
 
-def _own(sentences, s):
+def _own(sentences: EpochSentences, s: int) -> tuple[np.ndarray, np.ndarray]:
     """The words of sentence s and their fractions."""
     part = slice(sentences.starts[s], sentences.starts[s + 1])
     return sentences.words[part], sentences.fractions[part]
