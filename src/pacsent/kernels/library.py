@@ -77,7 +77,8 @@ class Array:
             raise TypeError("The array must be contiguous.") from None
 
 
-_AT_BUFFER = (ctypes.c_char * 0).from_buffer  # something of no bytes where the array begins
+# Something of no bytes where an array begins.
+_AT_BUFFER: Callable[[Any], Any] = (ctypes.c_char * 0).from_buffer
 
 
 def _address(array: np.ndarray) -> int:

@@ -12,7 +12,7 @@ them.
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
@@ -34,9 +34,12 @@ from pacsent.kernels.library import (
     needs_twins,
 )
 
-SEPARATOR, WORD, MARK = 0, 1, 2
+SEPARATOR = 0
+WORD = 1
+MARK = 2
 EDGE = np.uint64(0xA0761D6478BD642F)  # the hash of an edge
-_FNV_START, _FNV_PRIME = 0xCBF29CE484222325, 0x100000001B3
+_FNV_START = 0xCBF29CE484222325
+_FNV_PRIME = 0x100000001B3
 _ORDER = np.uint64(0x9E3779B97F4A7C15)
 
 _COUNTED = np.dtype([("key", np.uint64), ("n_texts", np.int32), ("last_text", np.int32)])
@@ -189,7 +192,8 @@ def hash_texts(data: np.ndarray, bounds: np.ndarray, settings: Settings) -> Toke
 
     n_texts = bounds.size - 1
     room = data.size + 2 * n_texts  # each byte a token, or what separates it from the next
-    hashes, spans = np.empty(room, np.uint64), np.empty((room, 2), np.int64)
+    hashes = np.empty(room, np.uint64)
+    spans = np.empty((room, 2), np.int64)
     is_word = np.empty(room, np.uint8)
     begins = np.zeros(n_texts + 1, np.int64)
     bound_bounds = BoundArray(bounds)
@@ -205,39 +209,57 @@ def hash_texts(data: np.ndarray, bounds: np.ndarray, settings: Settings) -> Toke
     return Tokens(hashes[:n], spans[:n], is_word[:n].view(bool), begins)
 
 
-def hash_texts_plainly(data, bounds, settings):
+def hash_texts_plainly(data: np.ndarray, bounds: np.ndarray, settings: Settings) -> Tokens:
     """As `hash_texts`, with regular expressions on bytes."""
-    kinds = settings.kinds.array
-    any_word, any_mark = _byte_class(kinds == WORD), _byte_class(kinds == MARK)
-    in_word = any_word if settings.of_characters else rb"(?!%s)%s" % (_WHOLE, any_word)
-    word = rb"%s(?:%s|'(?=%s))*" % (in_word, in_word, any_word)
-    token = word if settings.of_characters else rb"%s|%s|%s" % (_WHOLE, any_mark, word)
+    pattern = _token_pattern(settings)
+    hashes: list[int] = []
+    spans: list[tuple[int, int]] = []
+    is_word: list[bool] = []
+    begins = [0]
 
-    found, begins = [], [0]  # (hash, begin, end, whether it is a word)
-    edge = int(EDGE)
+    def add_edge(place: int) -> None:
+        hashes.append(int(EDGE))
+        spans.append((place, place))
+        is_word.append(False)
+
     for start, stop in pairwise(bounds.tolist()):
         text = data[start:stop].tobytes()
-        runs = list(re.finditer(token, text, re.DOTALL))
+        runs = list(re.finditer(pattern, text, re.DOTALL))
         if runs:
-            found.append((edge, start, start, False))
+            add_edge(start)
         for run in runs:
-            parts = [run]
+            parts: Iterable[re.Match[bytes]] = [run]
             if settings.of_characters:
                 parts = _CHARACTER.finditer(text, *run.span())
             for part in parts:
                 first, last = part.span()
-                is_word = kinds[text[first]] == WORD and _SYMBOL.match(part[0]) is None
-                found.append((_hash_token(part[0].lower()), start + first, start + last, is_word))
+                kind = settings.kinds.array[text[first]]
+                hashes.append(_hash_token(part[0].lower()))
+                spans.append((start + first, start + last))
+                is_word.append(kind == WORD and _SYMBOL.match(part[0]) is None)
             if settings.of_characters:
-                found.append((edge, start + run.end(), start + run.end(), False))
-        begins.append(len(found))
-    hashes, first, last, is_word = zip(*found) if found else [()] * 4
+                add_edge(start + run.end())
+        begins.append(len(hashes))
     return Tokens(
         hashes=np.array(hashes, np.uint64),
-        spans=np.array([first, last], np.int64).T,
+        spans=np.array(spans, np.int64).reshape(-1, 2),
         is_word=np.array(is_word, bool),
         begins=np.array(begins, np.int64),
     )
+
+
+def _token_pattern(settings: Settings) -> bytes:
+    """A regular expression for one token, or for one run of word bytes."""
+    kinds = settings.kinds.array
+    any_word = _byte_class(kinds == WORD)
+    any_mark = _byte_class(kinds == MARK)
+    in_word = any_word
+    if not settings.of_characters:
+        in_word = rb"(?!%s)%s" % (_WHOLE, any_word)
+    word = rb"%s(?:%s|'(?=%s))*" % (in_word, in_word, any_word)
+    if settings.of_characters:
+        return word
+    return rb"%s|%s|%s" % (_WHOLE, any_mark, word)
 
 
 _CHARACTER = re.compile(rb".[\x80-\xbf]*", re.DOTALL)
@@ -248,14 +270,16 @@ _WHOLE = rb"""(?:\xc2[\xa2-\xa5]|\xe0[\xb8-\xbb].|\xe1[\x80-\x82\x9e\x9f].|\xe2[
 |[\xe4-\xe9]..|\xf0\x9f[\x00-\xab].)""".replace(b"\n", b"")
 
 
-def _byte_class(is_in):
+def _byte_class(is_in: np.ndarray) -> bytes:
     """A regular expression for one of some bytes; one that never matches for none."""
-    members = re.escape(np.flatnonzero(is_in).astype(np.uint8).tobytes())
-    return b"[" + members + b"]" if members else b"(?!)"
+    members = np.flatnonzero(is_in).astype(np.uint8).tobytes()
+    if not members:
+        return b"(?!)"
+    return b"[" + re.escape(members) + b"]"
 
 
 @lru_cache(1 << 16)
-def _hash_token(token):
+def _hash_token(token: bytes) -> int:
     h = _FNV_START
     for byte in token:
         h = (h ^ byte) * _FNV_PRIME % (1 << 64)
@@ -272,14 +296,16 @@ def hash_grams(hashes: np.ndarray, low: int, high: int) -> np.ndarray:
         return hash_grams_plainly(hashes, low, high)
 
     grams = np.empty(hashes.size * (high - low + 1), np.uint64)
-    return grams[: _hash_grams(hashes, hashes.size, low, high, grams)]
+    n_grams = _hash_grams(hashes, hashes.size, low, high, grams)
+    return grams[:n_grams]
 
 
-def hash_grams_plainly(hashes, low, high):
+def hash_grams_plainly(hashes: np.ndarray, low: int, high: int) -> np.ndarray:
     """As `hash_grams`: all runs of one size at a time."""
     runs = np.zeros((hashes.size, high), np.uint64)
     is_gram = np.zeros((hashes.size, high), bool)
-    run, goes_on = hashes, np.ones(hashes.size, bool)
+    run = hashes
+    goes_on = np.ones(hashes.size, bool)
     for size in range(1, min(high, hashes.size) + 1):
         last_token = hashes[size - 1 :]
         n = last_token.size  # runs of this size
@@ -288,7 +314,8 @@ def hash_grams_plainly(hashes, low, high):
         runs[:n, size - 1] = run
         is_gram[:n, size - 1] = goes_on[:n] & (run != EDGE)
         goes_on = goes_on[:n] & ((last_token != EDGE) | (size == 1))
-    return runs[:, low - 1 :][is_gram[:, low - 1 :]]
+    sizes = slice(low - 1, high)
+    return runs[:, sizes][is_gram[:, sizes]]
 
 
 def hash_whole_texts(data: np.ndarray, bounds: np.ndarray, settings: Settings) -> np.ndarray:
@@ -310,10 +337,13 @@ def hash_whole_texts(data: np.ndarray, bounds: np.ndarray, settings: Settings) -
     return hashes
 
 
-def hash_whole_texts_plainly(data, bounds, settings):
+def hash_whole_texts_plainly(
+    data: np.ndarray, bounds: np.ndarray, settings: Settings
+) -> np.ndarray:
     """As `hash_whole_texts`: the i-th tokens of all texts at a time."""
     tokens = hash_texts_plainly(data, bounds, settings._replace(of_characters=False))
-    begins, lengths = tokens.begins[:-1], np.diff(tokens.begins)
+    begins = tokens.begins[:-1]
+    lengths = np.diff(tokens.begins)
     hashes = np.zeros(lengths.size, np.uint64)
     for i in range(lengths.max(initial=0)):
         longer = np.flatnonzero(lengths > i)
@@ -336,10 +366,13 @@ class HashTable:
         n_slots = 1024
         while n_slots < 2 * hashes.size:
             n_slots *= 2
-        keys, columns = np.zeros(n_slots, np.uint64), np.zeros(n_slots, np.int32)
+
+        keys = np.zeros(n_slots, np.uint64)
+        columns = np.zeros(n_slots, np.int32)
         self.n_hashes = hashes.size
         self.n_slots = n_slots
-        self.keys, self.columns = BoundArray(keys), BoundArray(columns)
+        self.keys = BoundArray(keys)
+        self.columns = BoundArray(columns)
         if needs_twins():
             fill_plainly(hashes, keys, columns)
         else:
@@ -355,36 +388,44 @@ class HashTable:
         if needs_twins():
             return find_plainly(self, hashes)
 
-        found = np.empty(hashes.size, np.int32)
-        _find_hashes(hashes, hashes.size, *self.arguments, found)
-        return found
+        columns = np.empty(hashes.size, np.int32)
+        _find_hashes(hashes, hashes.size, *self.arguments, columns)
+        return columns
 
 
-def _first_slots(hashes, n_slots):
+def _first_slots(hashes: np.ndarray, n_slots: int) -> np.ndarray:
     return (hashes >> np.uint64(1)).astype(np.int64) & (n_slots - 1)
 
 
-def fill_plainly(hashes, keys, columns):
+def fill_plainly(hashes: np.ndarray, keys: np.ndarray, columns: np.ndarray) -> None:
     """Put hashes into an empty table: each into the next free slot, all a step at a time."""
-    slots, left = _first_slots(hashes, keys.size), np.arange(hashes.size)
-    while left.size:
-        is_free = keys[slots[left]] == 0
-        keys[slots[left[is_free]]] = hashes[left[is_free]]
-        is_placed = keys[slots[left]] == hashes[left]
-        columns[slots[left[is_placed]]] = left[is_placed]
-        left = left[~is_placed]
-        slots[left] = (slots[left] + 1) % keys.size
+    slots = _first_slots(hashes, keys.size)
+    waiting = np.arange(hashes.size)  # hashes that have no slot
+    while waiting.size:
+        # Of several hashes that want one free slot, the last one gets it.
+        is_free = keys[slots[waiting]] == 0
+        candidates = waiting[is_free]
+        keys[slots[candidates]] = hashes[candidates]
+
+        is_placed = keys[slots[waiting]] == hashes[waiting]
+        placed = waiting[is_placed]
+        columns[slots[placed]] = placed
+
+        waiting = waiting[~is_placed]
+        slots[waiting] = (slots[waiting] + 1) % keys.size
 
 
-def find_plainly(table, hashes):
+def find_plainly(table: HashTable, hashes: np.ndarray) -> np.ndarray:
     """As `HashTable.find`, all hashes a step at a time."""
-    keys, columns = table.keys.array, table.columns.array
+    keys = table.keys.array
+    columns = table.columns.array
     slots = _first_slots(hashes, keys.size)
     while True:
-        others = np.flatnonzero((keys[slots] != 0) & (keys[slots] != hashes))
-        if not others.size:
-            return np.where(keys[slots] == hashes, columns[slots], np.int32(-1))
-        slots[others] = (slots[others] + 1) % keys.size
+        slot_keys = keys[slots]
+        has_other_key = (slot_keys != 0) & (slot_keys != hashes)
+        if not has_other_key.any():
+            return np.where(slot_keys == hashes, columns[slots], np.int32(-1))
+        slots[has_other_key] = (slots[has_other_key] + 1) % keys.size
 
 
 # ---- Counts and scores --------------------------------------------------------------------------
@@ -425,17 +466,20 @@ def count_texts(
     return used["key"], used["n_texts"]
 
 
-def count_texts_plainly(data, bounds, settings, part=0, n_parts=1):
+def count_texts_plainly(
+    data: np.ndarray, bounds: np.ndarray, settings: Settings, part: int = 0, n_parts: int = 1
+) -> tuple[np.ndarray, np.ndarray]:
     """As `count_texts`, in the order of the hashes."""
-    grams = [np.unique(grams) for grams in _grams_plainly(data, bounds, settings)]
-    hashes, n_texts = np.unique(
-        np.concatenate([np.empty(0, np.uint64), *grams]), return_counts=True
-    )
+    text_grams = [np.unique(grams) for grams in _grams_plainly(data, bounds, settings)]
+    all_grams = np.concatenate([np.empty(0, np.uint64), *text_grams])
+    hashes, n_texts = np.unique(all_grams, return_counts=True)
     is_of_part = (hashes >> np.uint64(48)) % np.uint64(n_parts) == part
     return hashes[is_of_part], n_texts[is_of_part].astype(np.int32)
 
 
-def _grams_plainly(data, bounds, settings):
+def _grams_plainly(
+    data: np.ndarray, bounds: np.ndarray, settings: Settings
+) -> Iterator[np.ndarray]:
     """The hashes of the n-grams of each text."""
     tokens = hash_texts_plainly(data, bounds, settings)
     for begin, end in pairwise(tokens.begins):
@@ -456,7 +500,8 @@ def count_grams(
     bound_bounds = BoundArray(bounds)
     longest = _check_texts(data, bound_bounds)
     n_most = (data.size + 2 * n_texts) * settings.n_sizes
-    indices, counts = np.empty(n_most, np.int32), np.empty(n_most, np.int32)
+    indices = np.empty(n_most, np.int32)
+    counts = np.empty(n_most, np.int32)
     starts = np.zeros(n_texts + 1, np.int64)
     room = _room(longest, settings)
     n = 0
@@ -473,9 +518,13 @@ def count_grams(
     return indices[:n].copy(), counts[:n].copy(), starts
 
 
-def count_grams_plainly(data, bounds, settings, table):
+def count_grams_plainly(
+    data: np.ndarray, bounds: np.ndarray, settings: Settings, table: HashTable
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """As `count_grams`, with a `Counter`."""
-    indices, counts, starts = [], [], [0]
+    indices: list[int] = []
+    counts: list[int] = []
+    starts = [0]
     for grams in _grams_plainly(data, bounds, settings):
         columns = find_plainly(table, grams)
         counter = Counter(columns[columns >= 0].tolist())
@@ -511,15 +560,21 @@ def score_texts(
     n_texts = bounds.size - 1
     bound_bounds = BoundArray(bounds)
     longest = _check_texts(data, bound_bounds)
-    scores, unknown = np.empty((n_texts, n_outputs)), np.zeros(n_texts)
+    scores = np.empty((n_texts, n_outputs))
+    unknown = np.zeros(n_texts)
     room = _room(longest, settings, n_outputs)
+    other_keys = table.keys  # with no slots, they are not read
+    n_other_slots = 0
+    if known is not None:
+        other_keys = known.keys
+        n_other_slots = known.n_slots
     for begin, end in _batches(data, bounds):
         _score_texts(
             *(data, bound_bounds, begin, end),
             *settings,
             longest,
             *table.arguments,
-            *((table.keys, 0) if known is None else (known.keys, known.n_slots)),
+            *(other_keys, n_other_slots),
             *(idf, coef, n_outputs),
             room,
             *(scores, unknown),
@@ -527,10 +582,18 @@ def score_texts(
     return scores, unknown
 
 
-def score_texts_plainly(data, bounds, settings, table, known, idf, coef):
+def score_texts_plainly(
+    data: np.ndarray,
+    bounds: np.ndarray,
+    settings: Settings,
+    table: HashTable,
+    known: HashTable | None,
+    idf: BoundArray,
+    coef: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray]:
     """As `score_texts`, text by text."""
     n_texts = bounds.size - 1
-    scores, unknown = np.zeros((n_texts, coef.shape[1])), np.zeros(n_texts)
+    scores = np.zeros((n_texts, coef.shape[1]))
     indices, counts, starts = count_grams_plainly(data, bounds, settings, table)
     values = idf.array[indices] * (1.0 + np.log(counts)).astype(np.float32)
     for s, (begin, end) in enumerate(pairwise(starts)):
@@ -538,10 +601,19 @@ def score_texts_plainly(data, bounds, settings, table, known, idf, coef):
         if row.any():
             scores[s] = row @ coef[indices[begin:end]] / np.sqrt(row @ row)
 
-    if known is not None:
-        hashes, _, is_word, begins = hash_texts_plainly(data, bounds, settings)
-        is_known = (find_plainly(table, hashes) >= 0) | (find_plainly(known, hashes) >= 0)
-        n_words = np.diff(np.append(0, np.cumsum(is_word))[begins])
-        n_unknown = np.diff(np.append(0, np.cumsum(is_word & ~is_known))[begins])
-        unknown = n_unknown / np.maximum(n_words, 1)
-    return scores, unknown
+    if known is None:
+        return scores, np.zeros(n_texts)
+
+    hashes, _, is_word, begins = hash_texts_plainly(data, bounds, settings)
+    is_in_table = find_plainly(table, hashes) >= 0
+    is_in_known = find_plainly(known, hashes) >= 0
+    is_unknown_word = is_word & ~(is_in_table | is_in_known)
+    n_words = _count_per_text(is_word, begins)
+    n_unknown = _count_per_text(is_unknown_word, begins)
+    return scores, n_unknown / np.maximum(n_words, 1)
+
+
+def _count_per_text(is_counted: np.ndarray, begins: np.ndarray) -> np.ndarray:
+    """How many tokens of each text are counted, (n_texts,)."""
+    n_before = np.append(0, np.cumsum(is_counted))  # (n_tokens + 1,)
+    return np.diff(n_before[begins])

@@ -213,6 +213,7 @@ def own_slopes_plainly(
         fractions = own.fractions[part]
         A = own.A[words]  # (n_own, n_dims)
         nu = own.nu[words]
+
         f1, f2 = expected_sigmoids_plainly(A @ mu[s], var_Q[s] * nu, fits)
         grad[s] += (fractions * (f1 - 1.0)) @ A
         trace[s] += (fractions * f2) @ nu
@@ -278,6 +279,7 @@ def sampled_noise_terms_plainly(
     var_0, control = centre
     a, b0, b1, b2, b3, t0, t1, t2 = control
     nu, w, e = sample
+
     f1, f2 = expected_sigmoids_plainly(a + shifts, var_Q[:, None] * nu, fits)
     D = var_Q[:, None] - var_0
     rest = f1 - b0 - b1 * shifts - b2 * D - b3 * low**2 - t2 * D * shifts

@@ -113,6 +113,7 @@ def pool_rows_plainly(
         rows = table[words].astype(out.dtype)
         if weights is not None:
             rows *= weights[words, None]
+
         pooled = scale[s] * rows.sum(axis=0)
         out[s] = out[s] + pooled if add else pooled
 

@@ -187,7 +187,9 @@ def descend_plainly(
     Y = O[rows_O]
     z = -np.sign(weights) * (X * Y).sum(axis=1)
     sigmoid = np.exp(-np.logaddexp(0, -z))
+
     steps = (rate * weights * sigmoid)[:, None]
     np.add.at(I, rows_I, steps * Y)
     np.add.at(O, rows_O, steps * X)
-    return (np.abs(weights) * np.logaddexp(0, z)).sum()
+    losses = np.abs(weights) * np.logaddexp(0, z)
+    return losses.sum()

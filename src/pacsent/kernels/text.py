@@ -32,7 +32,8 @@ DIGIT_NAMES = ("zero", "one", "two", "three", "four", "five", "six", "seven", "e
 
 _MAX_PACKED = 12
 _GOLDEN = 0x9E3779B97F4A7C15
-_FNV_START, _FNV_PRIME = 0xCBF29CE484222325, 0x100000001B3
+_FNV_START = 0xCBF29CE484222325
+_FNV_PRIME = 0x100000001B3
 _WORD_OR_DIGIT = re.compile("[a-z]+|[0-9]")
 _ASCII_TOKEN = re.compile(rb"(?:[a-z](?:[.':](?=[a-z]))?|[0-9](?:[.',;](?=[0-9]))?|_)+")
 
@@ -92,16 +93,21 @@ class Words:
 
     def __init__(self, table: np.ndarray, word_bytes: np.ndarray, word_offsets: np.ndarray) -> None:
         _check_table(table, word_bytes, word_offsets, word_offsets.size - 1)
-        self.table, self.word_bytes, self.word_offsets = table, word_bytes, word_offsets
-        bound = [BoundArray(array) for array in (table, word_bytes, word_offsets)]
-        self.arguments = bound[0], len(table), bound[1], bound[2]
+        self.table = table
+        self.word_bytes = word_bytes
+        self.word_offsets = word_offsets
+        self.arguments = (
+            BoundArray(table),
+            len(table),
+            BoundArray(word_bytes),
+            BoundArray(word_offsets),
+        )
 
     @cached_property
     def index(self) -> dict[str, int]:
         """Word to id, for the functions in Python."""
-        return {
-            _decoded(word): i for i, word in enumerate(_cut(self.word_bytes, self.word_offsets))
-        }
+        words = _cut(self.word_bytes, self.word_offsets)
+        return {_decode(word): i for i, word in enumerate(words)}
 
 
 def build_table(
@@ -131,7 +137,9 @@ def key_plainly(word: bytes) -> int:
     return key | 1 << 63
 
 
-def build_table_plainly(word_bytes, word_offsets, n_slots):
+def build_table_plainly(
+    word_bytes: np.ndarray, word_offsets: np.ndarray, n_slots: int
+) -> tuple[np.ndarray, int]:
     """As `build_table`: a word goes to the first free slot from the highest bits of its key on."""
     slots: dict[int, tuple[int, int]] = {}
     seen: set[bytes] = set()
@@ -164,9 +172,9 @@ def find_words(data: np.ndarray, starts: np.ndarray, words: Words) -> np.ndarray
     return ids
 
 
-def find_words_plainly(data, starts, words):
+def find_words_plainly(data: np.ndarray, starts: np.ndarray, words: Words) -> np.ndarray:
     """As `find_words`."""
-    ids = [words.index.get(_decoded(word), -1) for word in _cut(data, starts)]
+    ids = [words.index.get(_decode(word), -1) for word in _cut(data, starts)]
     return np.array(ids, dtype=np.int32)
 
 
@@ -196,7 +204,7 @@ def _cut(data: np.ndarray, bounds: np.ndarray) -> list[bytes]:
     return [data[start:end].tobytes() for start, end in pairwise(bounds.tolist())]
 
 
-def _decoded(word: bytes) -> str:
+def _decode(word: bytes) -> str:
     return word.decode("utf-8", "surrogatepass")
 
 
@@ -231,6 +239,7 @@ def _encode(
     ids = np.empty(n_bytes, dtype=np.int32)
     offsets = np.empty(n_texts + 1, dtype=np.int64)
     n_unknown = np.empty(n_texts, dtype=np.int64)
+
     n = kernel(
         *(data, bounds, n_texts),
         *words.arguments,
@@ -241,27 +250,34 @@ def _encode(
     return ids[:n].copy(), offsets, n_unknown
 
 
-def encode_paper_plainly(data, bounds, words, splits):
+def encode_paper_plainly(
+    data: np.ndarray, bounds: np.ndarray, words: Words, splits: bool
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """As `encode_paper`, with a dict."""
-    return _encode_plainly(map(_paper_tokens, _cut(data, bounds)), words, splits)
+    token_lists = map(_paper_tokens, _cut(data, bounds))
+    return _encode_plainly(token_lists, words, splits)
 
 
 def _encode_plainly(
-    lists: Iterable[list[str]], words: Words, splits: bool
+    token_lists: Iterable[list[str]], words: Words, splits: bool
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    index = words.index
     ids: list[int] = []
     offsets = [0]
     n_unknown = []
-    for tokens in lists:
-        unknown = 0
+
+    for tokens in token_lists:
+        n_unknown_tokens = 0
         for token in tokens:
-            known = [words.index[token]] if token in words.index else []
-            if not known and splits:
-                known = subword_ids(token, words.index)
-            ids += known
-            unknown += not known
+            token_ids = []
+            if token in index:
+                token_ids = [index[token]]
+            elif splits:
+                token_ids = subword_ids(token, index)
+            ids += token_ids
+            n_unknown_tokens += not token_ids
         offsets.append(len(ids))
-        n_unknown.append(unknown)
+        n_unknown.append(n_unknown_tokens)
     return np.array(ids, np.int32), np.array(offsets), np.array(n_unknown, np.int64)
 
 
@@ -276,7 +292,8 @@ def subword_ids(word: str, index: dict[str, int]) -> list[int]:
     if len(word.encode("utf-8", "surrogatepass")) > MAX_SPLIT_BYTES:
         return ids
     while start < len(word):
-        mark, end = "##" if start else "", len(word)
+        mark = "##" if start else ""
+        end = len(word)
         while end > start and mark + word[start:end] not in index:
             end -= 1
         if end == start:
@@ -302,9 +319,12 @@ def encode_ascii(
     return _encode(_encode_ascii, data, bounds, words, splits, lowered)
 
 
-def encode_ascii_plainly(data, bounds, words, splits):
+def encode_ascii_plainly(
+    data: np.ndarray, bounds: np.ndarray, words: Words, splits: bool
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """As `encode_ascii`, with a dict."""
-    return _encode_plainly(map(_ascii_tokens, _cut(data, bounds)), words, splits)
+    token_lists = map(_ascii_tokens, _cut(data, bounds))
+    return _encode_plainly(token_lists, words, splits)
 
 
 def _ascii_tokens(text: bytes) -> list[str]:
@@ -327,13 +347,21 @@ def split_ascii(data: np.ndarray, bounds: np.ndarray) -> tuple[np.ndarray, np.nd
     return out[: starts[n]], starts[: n + 1], ends
 
 
-def split_ascii_plainly(data, bounds):
+def split_ascii_plainly(
+    data: np.ndarray, bounds: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """As `split_ascii`: the rules of UAX 29 for ASCII."""
-    lists = [_ascii_tokens(text) for text in _cut(data, bounds)]
-    tokens = [token for some in lists for token in some]
+    tokens: list[str] = []
+    n_tokens = []
+    for text in _cut(data, bounds):
+        text_tokens = _ascii_tokens(text)
+        tokens += text_tokens
+        n_tokens.append(len(text_tokens))
+
+    token_bytes = np.frombuffer("".join(tokens).encode(), np.uint8)
     starts = np.cumsum([0, *map(len, tokens)])
-    ends = np.cumsum([len(some) for some in lists], dtype=np.int64)
-    return np.frombuffer("".join(tokens).encode(), np.uint8), starts, ends
+    ends = np.cumsum(n_tokens, dtype=np.int64)
+    return token_bytes, starts, ends
 
 
 # ---- Growing tables -----------------------------------------------------------------------------
@@ -360,16 +388,13 @@ def count_paper(
     _check_bounds(data, bounds)
     _check_table(table, word_bytes, word_offsets, n_words)
     n_texts = bounds.size - 1
-    n_new_bytes = data.size - place
-    is_room = (
-        min(counts.size, word_offsets.size - 1) >= n_words
-        and word_bytes.size - word_offsets[n_words] >= n_new_bytes
-        and (ids.size, ends.size) == (data.size, n_texts)
-    )
-    if not is_room:
+    n_counts = min(counts.size, word_offsets.size - 1)
+    n_free_bytes = word_bytes.size - word_offsets[n_words]
+    is_room_for_words = n_counts >= n_words and n_free_bytes >= data.size - place
+    is_room_for_ids = ids.size == data.size and ends.size == n_texts
+    if not (is_room_for_words and is_room_for_ids):
         raise ValueError("The arrays have no room for the words of this text.")
 
-    n_counts = min(counts.size, word_offsets.size - 1)
     is_done = _count_paper(
         *(data, data.size, bounds, n_texts),
         *(table, len(table), word_bytes, word_offsets),
@@ -378,7 +403,9 @@ def count_paper(
     return bool(is_done)
 
 
-def count_paper_plainly(data, bounds):
+def count_paper_plainly(
+    data: np.ndarray, bounds: np.ndarray
+) -> tuple[list[str], list[int], list[int]]:
     """Words, ids and ends, as `count_paper` finds them from the ten first words on."""
     index = {name: i for i, name in enumerate(DIGIT_NAMES)}
     ids: list[int] = []
@@ -407,9 +434,13 @@ def merge_words(
         raise ValueError("The arrays have no room for these words.")
 
     ids = np.empty(n, dtype=np.int32)
-    return ids, _merge_words(
-        *(data, starts, n), *(table, len(table), word_bytes, word_offsets), n_words, ids
+    n_merged = _merge_words(
+        *(data, starts, n),
+        *(table, len(table), word_bytes, word_offsets),
+        n_words,
+        ids,
     )
+    return ids, n_merged
 
 
 def renumber(ids: np.ndarray, ends: np.ndarray, final: np.ndarray) -> int:
@@ -420,7 +451,11 @@ def renumber(ids: np.ndarray, ends: np.ndarray, final: np.ndarray) -> int:
     return n
 
 
-def renumber_plainly(ids, ends, final):
+def renumber_plainly(
+    ids: np.ndarray, ends: np.ndarray, final: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """New ids and ends, as `renumber` leaves them."""
-    is_kept = final[ids] >= 0
-    return final[ids][is_kept], np.concatenate([[0], np.cumsum(is_kept)])[ends]
+    final_ids = final[ids]
+    is_kept = final_ids >= 0
+    n_kept_before = np.concatenate([[0], np.cumsum(is_kept)])
+    return final_ids[is_kept], n_kept_before[ends]

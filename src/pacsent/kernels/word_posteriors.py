@@ -303,6 +303,7 @@ def stable_block_size_plainly(
         for i, s in enumerate(rows):
             own, own_fractions = _own(sentences, s)
             np.add.at(fractions[i], own, own_fractions)
+
         overlap = fractions @ (sentences.weights[rows] @ fractions)
         worst = np.max(eta * sentences.stiffness[rows] * overlap)
         if worst <= budget:

@@ -17,7 +17,7 @@ _lazy_getattr, __dir__, __all__ = lazy_loader.attach(
 )
 
 
-def __getattr__(name):
+def __getattr__(name: str):
     if name.endswith("Vectorizer") and name != "SentenceVectorizer":  # the class of a method
         from pacsent.sentences.methods import ESTIMATORS
 

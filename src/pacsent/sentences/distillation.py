@@ -87,29 +87,34 @@ def fit_static_encoder(
         path = Path(checkpoint_dir) / "distillation.npz"
         checkpoint = _Checkpoint(path, _digest(encoded, targets, options))
 
-    with bar("distil", total=len(known) * n_epochs, unit="texts", enabled=verbose) as shown:
+    n_passes = len(known) * n_epochs
+    with bar("distil", total=n_passes, unit="texts", enabled=verbose) as progress:
         if checkpoint is not None and checkpoint.path.exists():
             refinement, variances = checkpoint.read(len(targets), options)
-            shown.advance(refinement.epoch * len(targets))
+            progress.advance(refinement.epoch * len(targets))
         else:
             prior = _prior_table(vocabulary, encoded, vectors.shape[1], encoder)
             means, variances = fit_table(encoded, targets, prior, options)
-            refinement = Refinement(np.float32(START_SCALE) * means, len(targets), options)
+            table = np.float32(START_SCALE) * means
+            refinement = Refinement(table, len(targets), options)
             variances = START_SCALE**2 * variances
+
         while refinement.epoch < n_epochs:
             if device == "cpu":
-                refinement.run_epoch(encoded, targets, shown.advance)
+                refinement.run_epoch(encoded, targets, progress.advance)
             else:
                 from pacsent.sentences.solvers.distillation_gpu import epoch_on_gpu
 
-                epoch_on_gpu(refinement, encoded, targets, shown.advance, device)
+                epoch_on_gpu(refinement, encoded, targets, progress.advance, device)
             if checkpoint is not None:
                 checkpoint.write(refinement, variances)
 
+    training["n_texts"] = len(known)
+    training["n_epochs"] = n_epochs
     word_vectors = WordVectors(
         vocabulary,
         refinement.table,
-        training={**training, "n_texts": len(known), "n_epochs": n_epochs},
+        training=training,
         fingerprint=Fingerprint.of(vocabulary, encoded, MAX_HASHES // 4),
     )
     if checkpoint is not None:
@@ -125,8 +130,11 @@ def _prior_table(
     """The encoder's vectors of single words, weighted by SIF, (n_words, n_dims); else zeros."""
     if encoder is None:
         return np.zeros((len(vocabulary), n_dims), dtype=np.float32)
-    of_words = encoder.encode([word.removeprefix(MARK) for word in vocabulary.words])
-    table = unit_rows(np.nan_to_num(np.asarray(of_words, dtype=np.float32)))
+
+    words = [word.removeprefix(MARK) for word in vocabulary.words]
+    word_vectors = np.asarray(encoder.encode(words), dtype=np.float32)
+    table = unit_rows(np.nan_to_num(word_vectors))
+
     p = vocabulary.require_counts("distillation") / max(1, encoded.ids.size)
     weights = _SIF_FREQUENCY / (_SIF_FREQUENCY + p)  # (n_words,)
     table *= weights[:, None].astype(np.float32)
@@ -191,17 +199,22 @@ def checked_vectors(vectors: Any, n_texts: int) -> np.ndarray:
 
     for start in range(0, n_texts, _BLOCK_ROWS):
         block = np.asarray(vectors[start : start + _BLOCK_ROWS], dtype=np.float32)
-        for wrong, rule, what in (
-            (~np.isfinite(block).all(axis=1), "be finite numbers", "nan or infinity"),
-            (~block.any(axis=1), "not be zero", "zeros"),
-        ):
-            if wrong.any():
-                raise ValueError(
-                    f"vectors must {rule}. Got {what} in {int(wrong.sum()):,} of {len(block):,} "
-                    f"rows (first: row {start + int(np.argmax(wrong))}, counted from 0) instead. "
-                    "Omit these texts and their vectors."
-                )
+        is_infinite = ~np.isfinite(block).all(axis=1)
+        _reject_rows(is_infinite, start, rule="be finite numbers", value="nan or infinity")
+        _reject_rows(~block.any(axis=1), start, rule="not be zero", value="zeros")
     return vectors
+
+
+def _reject_rows(is_wrong: Any, start: int, *, rule: str, value: str) -> None:
+    """Raise ValueError if `is_wrong`, one bool per row of a block, is true anywhere."""
+    if not is_wrong.any():
+        return
+    n_wrong = int(is_wrong.sum())
+    first = start + int(np.argmax(is_wrong))
+    raise ValueError(
+        f"vectors must {rule}. Got {value} in {n_wrong:,} of {len(is_wrong):,} rows (first: row "
+        f"{first}, counted from 0) instead. Omit these texts and their vectors."
+    )
 
 
 def make_vocabulary(
@@ -219,16 +232,16 @@ def make_vocabulary(
 
     ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     frequent = [item for item in ranked if item[1] >= _MIN_COUNT][:n_words]
+    frequent_words = [word for word, _ in frequent]
     if not n_subwords:
-        frequent_words = [word for word, _ in frequent]
         frequent_counts = [count for _, count in frequent]
         return Vocabulary(frequent_words, frequent_counts, normalize=normalize)
 
-    known = {word for word, _ in frequent}
     rare = ranked[len(frequent) :]
-    subwords = learn_subwords(rare, known, n_subwords)
-    letters = sorted({word[0] for word, _ in rare} - known)  # a rare word may begin with them
-    words = [word for word, _ in frequent] + letters + subwords
+    subwords = learn_subwords(rare, frequent_words, n_subwords)
+    first_letters = {word[0] for word, _ in rare}  # a rare word may begin with any of them
+    letters = sorted(first_letters - set(frequent_words))
+    words = frequent_words + letters + subwords
 
     uncounted = Vocabulary(words, normalize=normalize, unknown="pieces")
     occurrences = np.bincount(uncounted.encode(texts).ids, minlength=len(words))
@@ -255,13 +268,13 @@ def learn_subwords(
     weights: defaultdict[str, float] = defaultdict(float)
     for word, weight in weighted:
         for begin in range(1, len(word)):
-            for end in range(begin + 1, min(len(word), begin + _MAX_SUBWORD_LETTERS) + 1):
+            last_end = min(len(word), begin + _MAX_SUBWORD_LETTERS)
+            for end in range(begin + 1, last_end + 1):
                 weights[word[begin:end]] += weight
 
     letters = [s for s in weights if len(s) == 1]
-    longer = sorted(
-        (s for s in weights if len(s) > 1), key=lambda s: (-weights[s] * (len(s) - 1), s)
-    )
+    longer = [s for s in weights if len(s) > 1]
+    longer.sort(key=lambda s: (-weights[s] * (len(s) - 1), s))
     subwords = set(longer[: 6 * n_subwords]) | set(letters)
 
     # Candidates overlap, so that their frequency overstates their use. Two rounds keep those that
@@ -274,14 +287,15 @@ def learn_subwords(
             for i in subword_ids(word, index)[1:]:
                 used[names[i].removeprefix(MARK)] += weight
 
-        longer = sorted((s for s in used if len(s) > 1), key=lambda s: (-used[s] * len(s), s))
+        longer = [s for s in used if len(s) > 1]
+        longer.sort(key=lambda s: (-used[s] * len(s), s))
         subwords = set(longer[:n_kept]) | set(letters)
 
     letters.sort(key=lambda s: (-weights[s], s))
     return [MARK + s for s in longer[:n_subwords] + letters]
 
 
-def _digest(encoded, targets, options) -> str:
+def _digest(encoded: Encoded, targets: np.ndarray, options: SolverOptions) -> str:
     """SHA-256 of everything that determines the result."""
     digest = hashlib.sha256(json.dumps(vars(options), sort_keys=True).encode())
     for array in (encoded.ids, encoded.offsets, targets):

@@ -124,7 +124,10 @@ def distill(
     verbose : bool, default=False
         Show progress.
 
-    The `certificate_` of the student is the JSON of a `FidelityCertificate`.
+    Returns
+    -------
+    StaticEncoder
+        The student. Its `certificate_` is the JSON of a `FidelityCertificate`.
 
     Examples
     --------
@@ -165,7 +168,10 @@ def distill(
     vectors = checked_vectors(teacher, len(texts))
 
     # Copies of a text are not independent of each other: only the first is used.
-    rows = np.sort(list({text: row for row, text in reversed(list(enumerate(texts)))}.values()))
+    first_row: dict[str, int] = {}
+    for row, text in enumerate(texts):
+        first_row.setdefault(text, row)
+    rows = np.array(list(first_row.values()))  # increasing
 
     n_held_out = min(len(rows) // 10, _MAX_HELD_OUT)
     if test_size is not None:
@@ -211,8 +217,28 @@ def certify_student(
 ) -> FidelityCertificate:
     """Certify a student on texts that it was not distilled on, in random order.
 
-    The texts are all different; `vectors` are the teacher's, (n_texts, n_dims).
+    Parameters
+    ----------
+    student : StaticEncoder
+    texts : iterable of str
+        All different.
+    vectors : array, shape (n_texts, n_dims)
+        The teacher's.
+    delta : float, default=0.05
+        Probability that the bound does not hold.
+    n_duplicates : int, default=0
+        Copies of texts that were omitted, which the certificate states.
 
+    Returns
+    -------
+    FidelityCertificate
+
+    References
+    ----------
+    Theorem 23 (e) of docs/theory.md.
+
+    Examples
+    --------
     >>> from pacsent import load
     >>> student, texts = load("english").sentences, ["red wine", "old car", "big dog", "warm tea"]
     >>> bool(certify_student(student, texts, student.encode(texts)).verify())
@@ -220,9 +246,12 @@ def certify_student(
     """
     texts = as_texts(texts)
     vectors = checked_vectors(vectors, len(texts))
-    own = student.prepared()(student.word_vectors.vocabulary.encode(texts))[0]
-    fields = {"teacher": student.teacher, "n_duplicates": n_duplicates}
-    return measure_fidelity(own, vectors, delta=delta, **fields)
+    encoded = student.word_vectors.vocabulary.encode(texts)
+    solve = student.prepared()
+    own, _ = solve(encoded)
+    return measure_fidelity(
+        own, vectors, delta=delta, teacher=student.teacher, n_duplicates=n_duplicates
+    )
 
 
 def measure_fidelity(
@@ -233,8 +262,10 @@ def measure_fidelity(
     They must be in an order that does not depend on the vectors, and the student must not have
     been distilled on them. A row of zeros has cosine 0.
     """
-    own, vectors = (unit_rows(np.asarray(x, dtype=np.float32)) for x in (own, vectors))
-    cosines = np.einsum("ij,ij->i", own, vectors, dtype=float)
-    losses = pack_losses((1.0 - np.clip(cosines, -1.0, 1.0)) / 2)
+    unit_own = unit_rows(np.asarray(own, dtype=np.float32))
+    unit_vectors = unit_rows(np.asarray(vectors, dtype=np.float32))
+    cosines = np.einsum("ij,ij->i", unit_own, unit_vectors, dtype=float)
+    cosines = np.clip(cosines, -1.0, 1.0)
+    losses = pack_losses((1.0 - cosines) / 2)
     check_probability("delta", delta)
     return FidelityCertificate.from_parts(delta=delta, n=len(own), losses=losses, **fields)

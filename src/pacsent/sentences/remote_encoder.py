@@ -34,7 +34,7 @@ _MAX_TIMEOUT = 86_400.0  # seconds: a day
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
     """A redirect is an error: following it would send the key to a host without consent."""
 
-    def redirect_request(self, *arguments):
+    def redirect_request(self, *arguments: Any) -> None:
         return None
 
 
