@@ -28,7 +28,7 @@ class CalibrationQueries(NamedTuple):
 
 
 class ThresholdRule(NamedTuple):
-    """Which hits a query needs.
+    """Rule that says which hits a query needs.
 
     All texts are returned whose score is at most `width` below the best, and none where the best is
     below `floor`.
@@ -92,7 +92,8 @@ class ThresholdRule(NamedTuple):
         floor_delta = FLOOR_DELTA * delta
         floor_rank = rank_for_sets(n, floor_error, floor_delta)
         if floor_rank is None:
-            floor_error = floor_delta = 0.0
+            floor_error = 0.0
+            floor_delta = 0.0
         width_error = 1 - guarantee - floor_error
         width_delta = delta - floor_delta
         width_rank = rank_for_sets(n, width_error, width_delta)
@@ -111,9 +112,11 @@ class ThresholdRule(NamedTuple):
         floor = -np.inf
         if floor_rank is not None:
             floor = -float(np.sort(-queries.best)[floor_rank - 1])
-        if not np.isfinite(width) or (floor_rank is not None and not np.isfinite(floor)):
+        is_floor_infinite = floor_rank is not None and not np.isfinite(floor)
+        if not np.isfinite(width) or is_floor_infinite:
+            n_missed = np.count_nonzero(~is_found)
             raise ValueError(
-                f"guarantee must be smaller: {np.count_nonzero(~is_found):,} of {n:,} queries "
+                f"guarantee must be smaller: {n_missed:,} of {n:,} queries "
                 f"cannot find their right text at all. Got {guarantee:g} instead."
             )
 
@@ -129,4 +132,6 @@ class ThresholdRule(NamedTuple):
     def threshold(self, scores: np.ndarray) -> float:
         """The smallest score of a hit; inf where there is none."""
         best = float(scores.max(initial=-np.inf))
-        return best - self.width if best >= self.floor else np.inf
+        if best < self.floor:
+            return np.inf
+        return best - self.width

@@ -1,4 +1,4 @@
-"""How often a search does not find the right text: a count of errors, with its bound."""
+"""Certificate of a search: a bound on how often it does not find the right text."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,7 +7,14 @@ from typing import Any, ClassVar
 from pacsent.bounds.binomial import upper_limit
 from pacsent.bounds.rounding import rounded_down, rounded_up
 from pacsent.certify.certificate import CountCertificate, RepeatsCertificate
-from pacsent.certify.repeats import COPIES, SAME, TRAFFIC
+from pacsent.certify.repeats import COPIES, TRAFFIC
+
+# Queries that the bound is for, by the reason why queries repeat.
+_NEW_QUERIES = {
+    None: "new queries like these",
+    TRAFFIC: "new queries like these, repeats included,",
+    COPIES: "new distinct queries like these",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,21 +48,23 @@ class SearchCertificate(RepeatsCertificate, CountCertificate):
         RepeatsCertificate._check(self)
 
     def summary(self) -> str:
-        new_queries = {
-            None: "new queries like these",
-            TRAFFIC: "new queries like these, repeats included,",
-            COPIES: "new distinct queries like these",
-        }[self.repeats]
-        unit = {SAME: "queries", TRAFFIC: "queries", COPIES: "distinct queries"}[self.sample]
+        """The bound and its conditions, as sentences."""
+        new_queries = _NEW_QUERIES[self.repeats]
+        guaranteed_percentage = rounded_down(100 * (1 - self.error_upper), 3)
+
+        unit = "distinct queries" if self.sample == COPIES else "queries"
+        n_found = self.n - self.n_errors
+        found_percentage = 100 * (1 - self.n_errors / self.n)
         text = (
             f"With {self.confidence} confidence, for at least "
-            f"{rounded_down(100 * (1 - self.error_upper), 3)}% of {new_queries} the "
-            f"right text is among the first {self.n_hits:,} ({self.n - self.n_errors:,} of "
-            f"{self.n:,} {unit} found it: {100 * (1 - self.n_errors / self.n):.2f}%)."
+            f"{guaranteed_percentage}% of {new_queries} the "
+            f"right text is among the first {self.n_hits:,} ({n_found:,} of "
+            f"{self.n:,} {unit} found it: {found_percentage:.2f}%)."
         )
         return text + self.describe_repeats()
 
     def measurements(self) -> list[tuple[str, str]]:
+        """Names and values of what the certificate prints below its summary."""
         return [
             ("Index", f"{self.n_texts:,} texts."),
             ("Bound", f"misses at most {rounded_up(self.error_upper)} (Clopper-Pearson)."),

@@ -6,36 +6,51 @@ import re
 _END = re.compile(r"[.!?…]+[\"'”’)\]]*\s+|[。！？]+[」』”’]*\s*|\n\s*\n\s*")
 _WORD = re.compile(r"\w+")
 _SHORT = re.compile(r"(?:^|\W)(?:[A-Z]|Mr|Mrs|Ms|Dr|Prof|St|vs|etc|e\.g|i\.e|No|Fig)\.\s+$")
+_SHORT_CHARACTERS = 12  # before the end of a sentence, in which an abbreviation is looked for
 
 Span = tuple[int, int]
 
 
 def sentences(text: str) -> list[Span]:
-    """Where each sentence of a text begins and ends, without the white space around it.
+    """Begin and end of each sentence of a text, without the white space around it.
 
     >>> [text[a:b] for text in ["One. Mr. Fox slept! Why?"] for a, b in sentences(text)]
     ['One.', 'Mr. Fox slept!', 'Why?']
     """
     spans: list[Span] = []
     start = 0
-    for match in [*_END.finditer(text), None]:
-        end = len(text) if match is None else match.end()
-        if match is not None and end < len(text) and match[0][0] in ".!?…":
-            before = text[max(0, end - 12) : end]
-            if text[end].islower() or _SHORT.search(before):
-                continue
+    ends = [match.end() for match in _END.finditer(text) if not _is_abbreviation(text, match)]
+    for end in [*ends, len(text)]:
         piece = text[start:end]
         if piece.strip():
-            first = start + len(piece) - len(piece.lstrip())
-            spans.append((first, start + len(piece.rstrip())))
+            n_leading = len(piece) - len(piece.lstrip())
+            spans.append((start + n_leading, start + len(piece.rstrip())))
         start = end
     return spans
 
 
-def split_passages(text: str, max_words: int = 120) -> list[Span]:
-    """Cut a text into passages of whole sentences; returns where each begins and ends.
+def _is_abbreviation(text: str, match: re.Match) -> bool:
+    """True if what looks like the end of a sentence stands inside one."""
+    end = match.end()
+    if end == len(text) or match[0][0] not in ".!?…":
+        return False
+    before = text[max(0, end - _SHORT_CHARACTERS) : end]
+    return text[end].islower() or _SHORT.search(before) is not None
 
-    Each passage is filled up to `max_words`. A sentence that is longer is cut between words.
+
+def split_passages(text: str, max_words: int = 120) -> list[Span]:
+    """Cut a text into passages of whole sentences.
+
+    Parameters
+    ----------
+    text : str
+    max_words : int, default=120
+        Each passage is filled up to this number. A sentence that is longer is cut between words.
+
+    Returns
+    -------
+    spans : list of (int, int)
+        Begin and end of each passage in the text.
 
     Examples
     --------
@@ -54,13 +69,16 @@ def split_passages(text: str, max_words: int = 120) -> list[Span]:
         words = [match.start() for match in _WORD.finditer(text, begin, end)]
         edges = [begin, *words[max_words::max_words], end]
 
-        for i, (a, b) in enumerate(itertools.pairwise(edges)):
-            size = len(words[i * max_words : (i + 1) * max_words])
-            stop = a + len(text[a:b].rstrip())
-            if (n_words and n_words + size > max_words) or not spans:
-                spans.append((a, stop))
-                n_words = size
+        # Parts of the sentence, of `max_words` at most: most sentences are one part.
+        for i, (start, next_start) in enumerate(itertools.pairwise(edges)):
+            n_new = len(words[i * max_words : (i + 1) * max_words])
+            stop = start + len(text[start:next_start].rstrip())
+            is_full = n_words > 0 and n_words + n_new > max_words
+            if is_full or not spans:
+                spans.append((start, stop))
+                n_words = n_new
             else:
-                spans[-1] = (spans[-1][0], stop)
-                n_words += size
+                passage_start, _ = spans[-1]
+                spans[-1] = (passage_start, stop)
+                n_words += n_new
     return spans

@@ -18,7 +18,7 @@ _SAMPLE_ROWS_PER_LIST = 64
 
 
 def available() -> bool:
-    """Whether FAISS is installed."""
+    """True if FAISS is installed."""
     return importlib.util.find_spec("faiss") is not None
 
 
@@ -42,9 +42,11 @@ class InvertedLists:
         n_rows = sum(map(len, blocks))
         n_dims = blocks[0].shape[1]
 
-        step = max(1, int(n_rows**0.5 / (2 * _SAMPLE_ROWS_PER_LIST)))
+        root = n_rows**0.5
+        step = max(1, int(root / (2 * _SAMPLE_ROWS_PER_LIST)))
         sample = np.concatenate([block[::step] for block in blocks])
-        n_lists = int(max(1, min(2 * n_rows**0.5, len(sample) // _MIN_ROWS_PER_LIST)))
+        max_lists = len(sample) // _MIN_ROWS_PER_LIST
+        n_lists = int(max(1, min(2 * root, max_lists)))
 
         index = faiss.index_factory(n_dims, f"IVF{n_lists},SQ8", faiss.METRIC_INNER_PRODUCT)
         index.train(np.ascontiguousarray(sample, dtype=np.float32))
@@ -53,7 +55,9 @@ class InvertedLists:
     @classmethod
     def from_array(cls, data: np.ndarray, n_learned: int) -> "InvertedLists":
         """The inverse of `to_array`."""
-        return cls(require().deserialize_index(np.array(data)), n_learned)
+        faiss = require()
+        faiss_index = faiss.deserialize_index(np.array(data))
+        return cls(faiss_index, n_learned)
 
     def to_array(self) -> np.ndarray:
         """Return the serialised FAISS index, an array of bytes."""
@@ -69,11 +73,14 @@ class InvertedLists:
     def candidates(self, q: np.ndarray, n: int, excluded: np.ndarray) -> np.ndarray:
         """Return at most n rows near a query, sorted."""
         faiss = require()
-        options: dict[str, Any] = {"nprobe": max(1, round(_PROBED_FRACTION * self._index.nlist))}
-        rows = np.flatnonzero(excluded)
-        if rows.size:
-            batch = faiss.IDSelectorBatch(rows)
+        n_probed = max(1, round(_PROBED_FRACTION * self._index.nlist))
+        options: dict[str, Any] = {"nprobe": n_probed}
+        excluded_rows = np.flatnonzero(excluded)
+        if excluded_rows.size:
+            batch = faiss.IDSelectorBatch(excluded_rows)  # alive while it is used
             options["sel"] = faiss.IDSelectorNot(batch)
+
         parameters = faiss.SearchParametersIVF(**options)
-        matches = self._index.search(q[None], n, params=parameters)[1][0]
-        return np.sort(matches[matches >= 0])
+        _, rows_of_queries = self._index.search(q[None], n, params=parameters)
+        rows = rows_of_queries[0]
+        return np.sort(rows[rows >= 0])  # -1 stands for no row

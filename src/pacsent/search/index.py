@@ -42,6 +42,13 @@ _CALIBRATION = {
     TRAFFIC: "calibration_traffic",
     COPIES: "calibration_copies",
 }
+# Queries that a guarantee is for, by the reason why queries repeat.
+_NEW_QUERIES = {
+    None: "new queries",
+    TRAFFIC: "new queries, repeats included,",
+    COPIES: "new distinct queries",
+}
+_DEFAULT_DELTA = 0.05
 _MIN_KEPT_FRACTION = 1 / 16  # of the rows; a filter that keeps fewer is searched exactly
 
 
@@ -130,6 +137,7 @@ class Index:
             raise ValueError(f"engine must be one of {', '.join(ENGINES)}. Got {engine!r} instead.")
         if engine == "faiss":
             faiss_index.require()
+
         self.encoder = as_search_encoder(encoder)
         self.query_encoder = None if query_encoder is None else as_search_encoder(query_encoder)
         self.engine = engine
@@ -149,10 +157,11 @@ class Index:
     @property
     def engine_(self) -> str:
         """The engine in use: "exact" or "faiss"."""
-        if self.engine == "auto":
-            many = len(self._snapshot) > _MAX_EXACT_TEXTS
-            return "faiss" if many and faiss_index.available() else "exact"
-        return self.engine
+        if self.engine != "auto":
+            return self.engine
+        if len(self._snapshot) > _MAX_EXACT_TEXTS and faiss_index.available():
+            return "faiss"
+        return "exact"
 
     def __len__(self) -> int:
         snapshot = self._snapshot
@@ -161,11 +170,13 @@ class Index:
     def __repr__(self) -> str:
         return f"Index(n_texts={len(self)}, encoder={type(self.encoder).__name__})"
 
-    def __getstate__(self):
-        not_copied = ("_lock", "_lists")
-        return {name: value for name, value in vars(self).items() if name not in not_copied}
+    def __getstate__(self) -> dict[str, Any]:
+        state = dict(vars(self))
+        del state["_lock"]
+        del state["_lists"]
+        return state
 
-    def __setstate__(self, state):
+    def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state, _lists=None, _lock=threading.RLock())
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -204,33 +215,46 @@ class Index:
 
         # Encoded before the lock is taken, so that no other thread waits for the encoder.
         block = self._make_block(texts, Columns.of(metadata, len(texts)))
+        empty_rows = np.flatnonzero([is_empty(text) for text in texts])
         with self._lock:
             ids = np.arange(self._next_number, self._next_number + len(texts))
-            self._replace(self._snapshot.with_block(replace(block, ids=ids)))
+            snapshot = self._snapshot.with_block(replace(block, ids=ids))
+            if empty_rows.size:
+                snapshot = snapshot.without(set(ids[empty_rows].tolist()))
+            self._replace(snapshot)
             self._next_number += len(texts)
 
-            empty = ids[[is_empty(text) for text in texts]]
-            if empty.size:
-                self._replace(self._snapshot.without(set(empty.tolist())))
-
-        if empty.size:
+        if empty_rows.size:
             warnings.warn(
-                f"{format_count(empty.size, 'empty text')} left out (first: row "
-                f"{empty[0] - ids[0]:,}, counted from 0): no query finds them.",
+                f"{format_count(empty_rows.size, 'empty text')} left out (first: row "
+                f"{empty_rows[0]:,}, counted from 0): no query finds them.",
                 stacklevel=2,
             )
         return ids
 
     def delete(self, ids: Iterable[int]) -> None:
-        """Delete texts by their numbers: one integer, or any iterable of them."""
+        """Delete texts.
+
+        Parameters
+        ----------
+        ids : int or iterable of int
+            Their numbers; ValueError for a number that is not there.
+        """
         numbers = _as_numbers(ids)
         with self._lock:
             self._replace(self._snapshot.without(set(numbers)))
 
     def update(self, ids: Iterable[int], texts: Iterable[str], metadata: Any = None) -> None:
-        """Replace the texts and the metadata of these numbers, which must be there.
+        """Replace the texts and the metadata of some numbers.
 
-        Without `metadata` that of each text stays.
+        Parameters
+        ----------
+        ids : iterable of int
+            Numbers of texts, which must be there.
+        texts : iterable of str
+            One for each number.
+        metadata : list of mappings, or mapping of columns, optional
+            As for `add`; without it that of each text stays.
         """
         numbers = _as_numbers(ids)
         texts = as_texts(texts)
@@ -245,15 +269,35 @@ class Index:
             if metadata is None:
                 metadata = [self.metadata(number) for number in numbers]
             block = self._make_block(texts, Columns.of(metadata, len(texts)))
-            self._replace(snapshot.with_block(replace(block, ids=np.array(numbers, np.int64))))
+            block = replace(block, ids=np.array(numbers, np.int64))
+            self._replace(snapshot.with_block(block))
 
     def text(self, number: int) -> str:
-        """Return the text with this number."""
+        """Return a text.
+
+        Parameters
+        ----------
+        number : int
+
+        Returns
+        -------
+        text : str
+        """
         block, position = self._snapshot.locate(number)
         return block.texts[position]
 
     def metadata(self, number: int) -> dict[str, Any]:
-        """Return the metadata of the text with this number."""
+        """Return the metadata of a text.
+
+        Parameters
+        ----------
+        number : int
+
+        Returns
+        -------
+        metadata : dict
+            The values by column; empty if the text has none.
+        """
         block, position = self._snapshot.locate(number)
         return block.columns.row(position)
 
@@ -262,11 +306,7 @@ class Index:
         spans = None
         rows = texts
         if self.chunk:
-            passages = [
-                (position, begin, end)
-                for position, text in enumerate(texts)
-                for begin, end in split_passages(text) or [(0, len(text))]
-            ]
+            passages = _find_passages(texts)
             spans = np.array(passages, dtype=np.int64).reshape(-1, 3)
             rows = [texts[position][begin:end] for position, begin, end in passages]
 
@@ -298,7 +338,8 @@ class Index:
     def _unit_vectors(self, encoder: Encoder, texts: list[str]) -> np.ndarray:
         with self._lock:
             encoder.fit_if_stateless()
-        return unit_rows(np.asarray(encoder.encode(texts), dtype=np.float32))
+        vectors = np.asarray(encoder.encode(texts), dtype=np.float32)
+        return unit_rows(vectors)
 
     def _replace(self, snapshot: Snapshot) -> None:
         """Use other texts. What was certified does not hold for them."""
@@ -360,19 +401,18 @@ class Index:
         excluded = snapshot.excluded(where)
         ranking = self._ranking(snapshot, self._candidate_finder(snapshot, excluded))
         Q = self._encode_queries(queries)
-        return [
-            snapshot.hits(rows, scores) for rows, scores in ranking.best(queries, Q, k, excluded)
-        ]
+        ranked = ranking.best(queries, Q, k, excluded)
+        return [snapshot.hits(rows, scores) for rows, scores in ranked]
 
     def _ranking(
         self, snapshot: Snapshot, find_candidates: CandidateFinder | None = None
     ) -> Ranking:
-        """How to rank the rows of a snapshot: those that are found, or all of them."""
+        """A ranking of the rows of a snapshot: of those that are found, or of all."""
         background = self._background() if self.lexical else None
         return Ranking(snapshot, self.lexical, background, find_candidates)
 
     def _background(self) -> Background | None:
-        """How rare words are by the vocabulary of the encoder, if it has one with counts."""
+        """Frequencies of words in the vocabulary of the encoder, if it has one with counts."""
         all_words = [part.word_vectors for part in self.encoder.parts]
         vocabularies = [words.vocabulary for words in all_words if words is not None]
         counted = [vocabulary for vocabulary in vocabularies if vocabulary.counts is not None]
@@ -394,9 +434,12 @@ class Index:
         with self._lock:
             if self._lists is None or len(snapshot) > _MAX_GROWTH * self._lists.n_learned:
                 self._lists = InvertedLists.learn([block.vectors for block in snapshot.blocks])
-            first = 0
+
+            # Rows that were added since.
+            first = 0  # row of the block
             for block in snapshot.blocks:
-                self._lists.add(block.vectors[max(0, len(self._lists) - first) :])
+                n_listed = max(0, len(self._lists) - first)
+                self._lists.add(block.vectors[n_listed:])
                 first += len(block.vectors)
             rows = self._lists.candidates(q, n, excluded)
         return rows[rows < len(snapshot)]
@@ -468,14 +511,13 @@ class Index:
 
         is_missed = self._are_missed(snapshot, sampled_queries, Q, right, k)  # (n_rows,)
         n_repeats = len(queries) - np.unique(clusters).size
-        counts = {
-            name: {
+        counts = {}
+        for name, place in places.items():
+            counts[name] = {
                 "n": place.size,
                 "n_errors": int(is_missed[place].sum()),
                 "n_duplicates": n_repeats,
             }
-            for name, place in places.items()
-        }
         certificate = SearchCertificate.from_samples(
             counts,
             delta=check_probability("delta", delta),
@@ -487,9 +529,10 @@ class Index:
         )
 
         best, of_right = self._calibration_scores(snapshot, sampled_queries, Q, right)
-        self.calibration_ = {
-            name: CalibrationQueries(best[place], of_right[place]) for name, place in places.items()
-        }
+        calibration = {}
+        for name, place in places.items():
+            calibration[name] = CalibrationQueries(best[place], of_right[place])
+        self.calibration_ = calibration
         self.certificate_ = certificate
         return certificate
 
@@ -501,7 +544,7 @@ class Index:
         right: list[np.ndarray],
         k: int,
     ) -> np.ndarray:
-        """Whether no text of `right`, positions of texts, is among the first k, (n_queries,)."""
+        """Mask of the queries without a text of `right`, positions of texts, among the first k."""
         excluded = snapshot.excluded()
         owners = snapshot.owners
         ranking = self._ranking(snapshot, self._candidate_finder(snapshot, excluded))
@@ -551,29 +594,31 @@ class Index:
                 "index.certify(queries, answers), or pacsent certify INDEX QUERIES --overwrite."
             )
 
-        new_queries = {
-            None: "new queries",
-            TRAFFIC: "new queries, repeats included,",
-            COPIES: "new distinct queries",
-        }[None if self.certificate_ is None else self.certificate_.repeats]
-
+        default_delta = _DEFAULT_DELTA
+        repeats = None
         n_candidates = 1
         if self.certificate_ is not None:
-            delta = self.certificate_.delta if delta is None else delta
+            default_delta = self.certificate_.delta
+            repeats = self.certificate_.repeats
             n_candidates = self.certificate_.n_candidates
 
         return ThresholdRule.of(
             list(self.calibration_.values()),
             guarantee,
-            0.05 if delta is None else delta,
-            new_queries,
+            default_delta if delta is None else delta,
+            _NEW_QUERIES[repeats],
             n_candidates,
         )
 
     # ---- saving --------------------------------------------------------------------------------
 
     def state(self) -> State:
-        """What `pacsent.save` writes: vectors, numbers and texts, and the encoder."""
+        """The parts of a folder, as `pacsent.save` writes them: texts, vectors and the encoder.
+
+        Returns
+        -------
+        state : State
+        """
         with self._lock:
             snapshot = self._snapshot
             lists = self._lists
@@ -600,12 +645,23 @@ class Index:
             tensors["faiss"] = lists.to_array()
             tensors["faiss_n_learned"] = np.array(lists.n_learned, dtype=np.int64)
 
-        parts = {"encoder": self.encoder, "query_encoder": self.query_encoder}
-        return State(config, tensors, {k: part for k, part in parts.items() if part is not None})
+        parts = {"encoder": self.encoder}
+        if self.query_encoder is not None:
+            parts["query_encoder"] = self.query_encoder
+        return State(config, tensors, parts)
 
     @classmethod
     def from_state(cls, state: State) -> "Index":
-        """The inverse of `state`; raises ImportError if it was saved with FAISS, not installed."""
+        """The inverse of `state`; ImportError if it was saved with FAISS, which is not installed.
+
+        Parameters
+        ----------
+        state : State
+
+        Returns
+        -------
+        index : Index
+        """
         config = state.config
         tensors = state.tensors
         encoder = check_encoder(state.parts["encoder"])
@@ -625,33 +681,53 @@ class Index:
             lexical=bool(index.lexical),
         )
 
-        n = len(block.ids)
-        low = int(block.ids[-1]) + 1 if n else 0
-        index._next_number = int(checked_tensor(tensors, "next_id", np.int64, (), low=low))
-        index._snapshot = Snapshot((block,) if n else ())
+        lowest_number = 0
+        if len(block.ids):
+            lowest_number = int(block.ids[-1]) + 1
+            index._snapshot = Snapshot((block,))
+        next_number = checked_tensor(tensors, "next_id", np.int64, (), low=lowest_number)
+        index._next_number = int(next_number)
 
-        for sample, name in _CALIBRATION.items():
-            if name in tensors:
-                scores = checked_tensor(tensors, name, np.float64, (2, None), finite=False)
-                index.calibration_ = index.calibration_ or {}
-                index.calibration_[sample] = CalibrationQueries(*scores)
-
+        index.calibration_ = _read_calibration(tensors)
         if config.get("certificate") is not None:
             index.certificate_ = read_certificate(config["certificate"])
             if not isinstance(index.certificate_, SearchCertificate):
                 raise ValueError("certificate must be that of a search")
-
         if "faiss" in tensors and index.engine_ == "faiss":
-            data = checked_tensor(tensors, "faiss", np.uint8, (None,))
-            n_learned = int(checked_tensor(tensors, "faiss_n_learned", np.int64, (), low=1))
-            index._lists = InvertedLists.from_array(data, n_learned)
-            if (len(index._lists), index._lists.n_dims) != block.vectors.shape:
-                raise ValueError("faiss must contain the rows of the index")
-
+            index._lists = _read_lists(tensors, block.vectors.shape)
         return index
 
 
 registry.register("model", Index.kind, Index.from_state)
+
+
+def _read_calibration(tensors: Mapping[str, np.ndarray]) -> dict[str, CalibrationQueries] | None:
+    """The stored calibration queries of each sample; None if there are none."""
+    calibration = {}
+    for sample, name in _CALIBRATION.items():
+        if name in tensors:
+            scores = checked_tensor(tensors, name, np.float64, (2, None), finite=False)
+            calibration[sample] = CalibrationQueries(*scores)
+    return calibration or None
+
+
+def _read_lists(tensors: Mapping[str, np.ndarray], shape: tuple[int, ...]) -> InvertedLists:
+    """The stored lists of FAISS, which must contain vectors of this shape."""
+    data = checked_tensor(tensors, "faiss", np.uint8, (None,))
+    n_learned = int(checked_tensor(tensors, "faiss_n_learned", np.int64, (), low=1))
+    lists = InvertedLists.from_array(data, n_learned)
+    if (len(lists), lists.n_dims) != shape:
+        raise ValueError("faiss must contain the rows of the index")
+    return lists
+
+
+def _find_passages(texts: list[str]) -> list[tuple[int, int, int]]:
+    """(position of the text, begin, end) of each passage; a text without one is a passage."""
+    passages = []
+    for position, text in enumerate(texts):
+        spans = split_passages(text) or [(0, len(text))]
+        passages += [(position, begin, end) for begin, end in spans]
+    return passages
 
 
 def _positions_of_answers(
@@ -667,14 +743,18 @@ def _positions_of_answers(
 
     kept = np.setdiff1d(np.arange(snapshot.n_texts), snapshot.deleted)
     position_of = dict(zip(snapshot.ids[kept].tolist(), kept.tolist()))
+
+    positions = []
     for answer in numbers:
         missing = [number for number in answer if number not in position_of]
         if missing or not answer:
+            shown = missing[0] if missing else "none"
             raise ValueError(
                 "answers must be numbers of texts in the index, which are not empty. Got "
-                f"{missing[0] if missing else 'none'} instead. Leave this query out."
+                f"{shown} instead. Leave this query out."
             )
-    return [np.array([position_of[number] for number in answer]) for answer in numbers]
+        positions.append(np.array([position_of[number] for number in answer]))
+    return positions
 
 
 def _as_numbers(ids: Any) -> list[int]:
@@ -706,7 +786,12 @@ def rerank(
     encoder : encoder, default="english"
         What `Index` takes.
     top_n : int, optional
-        How many to return; all by default.
+        Number of hits to return; all by default.
+
+    Returns
+    -------
+    hits : list of Hit
+        Best first.
 
     Examples
     --------
@@ -725,7 +810,11 @@ def rerank(
     index.add(documents)
     hits = index.search(query, len(documents))
 
-    ranked = [Hit(hit.id, float(1 / (1 + np.exp(-hit.score))), hit.text) for hit in hits]
-    others = set(range(len(documents))) - {hit.id for hit in hits}
-    ranked += [Hit(i, 0.0, documents[i]) for i in sorted(others)]
+    ranked = []
+    for hit in hits:
+        score = float(1 / (1 + np.exp(-hit.score)))
+        ranked.append(Hit(hit.id, score, hit.text))
+
+    unrelated = set(range(len(documents))) - {hit.id for hit in hits}
+    ranked += [Hit(i, 0.0, documents[i]) for i in sorted(unrelated)]
     return ranked[:top_n]

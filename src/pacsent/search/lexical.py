@@ -9,7 +9,7 @@ encoder expects, if most tokens of the texts are in it.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -42,7 +42,7 @@ _MIN_COVERAGE = 0.8
 
 @dataclass(frozen=True)
 class Postings:
-    """Which rows contain each word, and how often: rows[ends[i]:ends[i + 1]] for hashes[i]."""
+    """Rows that contain each word, and their counts: rows[ends[i]:ends[i + 1]] for hashes[i]."""
 
     hashes: np.ndarray  # (n_words,) uint64, increasing
     ends: np.ndarray  # (n_words + 1,) int64
@@ -58,26 +58,38 @@ class Postings:
         array([2., 3.], dtype=float32)
         """
         grams = NGrams.of(texts, (1, 1), n_threads=n_cores(), marks="")
-        starts = range(0, len(texts), _CHUNK_TEXTS)
-        parts = [grams.counts(texts[start : start + _CHUNK_TEXTS], n_cores()) for start in starts]
-        return cls._of(grams.hashes, sparse.vstack(parts, format="csc", dtype=np.float32))
+        parts = []
+        for start in range(0, len(texts), _CHUNK_TEXTS):
+            chunk = texts[start : start + _CHUNK_TEXTS]
+            parts.append(grams.counts(chunk, n_cores()))
+
+        counts = sparse.vstack(parts, format="csc", dtype=np.float32)
+        return cls.from_counts(grams.hashes, counts)
 
     @classmethod
-    def _of(cls, hashes: np.ndarray, counts: sparse.csc_matrix) -> "Postings":
+    def from_counts(cls, hashes: np.ndarray, counts: sparse.csc_matrix) -> "Postings":
+        """The words with these hashes and counts, (n_rows, n_words)."""
+        lengths = np.asarray(counts.sum(axis=1), np.float32)
         return cls(
             hashes=hashes,
             ends=counts.indptr.astype(np.int64),
             rows=counts.indices.astype(np.int32),
             counts=counts.data.astype(np.float32, copy=False),
-            lengths=np.asarray(counts.sum(axis=1), np.float32).ravel(),
+            lengths=lengths.ravel(),
         )
 
+    def to_counts(self) -> sparse.csc_matrix:
+        """The inverse of `from_counts`."""
+        shape = (self.lengths.size, self.hashes.size)
+        return sparse.csc_matrix((self.counts, self.rows, self.ends), shape=shape)
+
     def find(self, hashes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Which of the words occur here, as positions in `hashes`, and their columns."""
+        """Positions in `hashes` of the words that occur here, and their columns."""
         columns = np.searchsorted(self.hashes, hashes)
-        is_known = np.flatnonzero(columns < self.hashes.size)
-        is_known = is_known[self.hashes[columns[is_known]] == hashes[is_known]]
-        return is_known, columns[is_known]
+        positions = np.flatnonzero(columns < self.hashes.size)
+        is_equal = self.hashes[columns[positions]] == hashes[positions]
+        positions = positions[is_equal]
+        return positions, columns[positions]
 
     @classmethod
     def from_tensors(cls, tensors: Mapping[str, np.ndarray], n_rows: int) -> "Postings":
@@ -89,11 +101,15 @@ class Postings:
         counts = checked_tensor(tensors, "word_counts", np.float32, (len(rows),))
         lengths = checked_tensor(tensors, "word_lengths", np.float32, (n_rows,))
 
-        if ends[0] != 0 or ends[-1] != len(rows) or (np.diff(ends) < 0).any():
+        covers_rows = ends[0] == 0 and ends[-1] == len(rows)
+        if not covers_rows or (np.diff(ends) < 0).any():
             raise ValueError("word_ends must be the bounds of the words")
         if (hashes[1:] <= hashes[:-1]).any():
             raise ValueError("word_hashes must increase")
-        if not np.isin(np.flatnonzero(np.diff(rows) <= 0) + 1, ends).all():
+
+        # Rows may fall only where the next word begins.
+        falls = np.flatnonzero(np.diff(rows) <= 0) + 1
+        if not np.isin(falls, ends).all():
             raise ValueError("word_rows of a word must increase")
         return cls(hashes, ends, rows, counts, lengths)
 
@@ -110,21 +126,21 @@ class Postings:
     def append(self, other: "Postings") -> "Postings":
         """The words of both, the rows of `other` after those of this."""
         hashes = np.union1d(self.hashes, other.hashes)
-        matrices = []
-        for part in (self, other):
-            columns = np.searchsorted(hashes, part.hashes)
-            n_postings = np.zeros(hashes.size, np.int64)  # of each word of both
-            n_postings[columns] = np.diff(part.ends)
-            ends = np.concatenate([[0], np.cumsum(n_postings)])
-            shape = (part.lengths.size, hashes.size)
-            matrices.append(sparse.csc_matrix((part.counts, part.rows, ends), shape=shape))
-        return self._of(hashes, sparse.vstack(matrices, format="csc"))
+        counts = [part._with_words(hashes).to_counts() for part in (self, other)]
+        return self.from_counts(hashes, sparse.vstack(counts, format="csc"))
+
+    def _with_words(self, hashes: np.ndarray) -> "Postings":
+        """The same postings among more words; `hashes` contain those of this."""
+        columns = np.searchsorted(hashes, self.hashes)
+        n_postings = np.zeros(hashes.size, np.int64)
+        n_postings[columns] = np.diff(self.ends)
+        ends = np.concatenate([[0], np.cumsum(n_postings)])
+        return replace(self, hashes=hashes, ends=ends)
 
     def select(self, rows: np.ndarray) -> "Postings":
         """The words of some rows, in this order."""
-        shape = (self.lengths.size, self.hashes.size)
-        matrix = sparse.csc_matrix((self.counts, self.rows, self.ends), shape=shape)
-        return self._of(self.hashes, matrix.tocsr()[rows].tocsc())
+        counts = self.to_counts().tocsr()[rows]
+        return self.from_counts(self.hashes, counts.tocsc())
 
 
 @dataclass(frozen=True)
@@ -144,14 +160,17 @@ class Background:
         return cls(hashes[order], counts[order] / counts.sum())
 
     def frequencies_of(self, hashes: np.ndarray) -> np.ndarray:
-        """The frequencies of words, 0 for unknown ones, (n,)."""
-        places = np.minimum(np.searchsorted(self.hashes, hashes), self.hashes.size - 1)
-        return np.where(self.hashes[places] == hashes, self.frequencies[places], 0.0)
+        """The frequencies of words, 0 for OOV ones, (n,)."""
+        places = np.searchsorted(self.hashes, hashes)
+        places = np.minimum(places, self.hashes.size - 1)
+        is_known = self.hashes[places] == hashes
+        return np.where(is_known, self.frequencies[places], 0.0)
 
     def covers(self, hashes: np.ndarray, counts: np.ndarray) -> bool:
-        """Whether most tokens of texts, given their words and counts, are in the vocabulary."""
-        known = counts[self.frequencies_of(hashes) > 0].sum()
-        return float(known) >= _MIN_COVERAGE * max(counts.sum(), 1)
+        """True if most tokens of texts, given their words and counts, are in the vocabulary."""
+        is_known = self.frequencies_of(hashes) > 0
+        n_known = float(counts[is_known].sum())
+        return n_known >= _MIN_COVERAGE * max(counts.sum(), 1)
 
 
 class QueryWords(NamedTuple):
@@ -168,8 +187,10 @@ def query_terms(query: str) -> tuple[np.ndarray, np.ndarray]:
     >>> sorted(query_terms("red, red roses")[1].tolist())
     [1, 2]
     """
-    hashes = hash_texts(*as_bytes([query]), _SETTINGS).hashes
-    return np.unique(hashes[1:], return_counts=True)  # without the edge in front
+    data, bounds = as_bytes([query])
+    hashes = hash_texts(data, bounds, _SETTINGS).hashes
+    words = hashes[1:]  # without the edge in front
+    return np.unique(words, return_counts=True)
 
 
 class BM25:
@@ -181,23 +202,25 @@ class BM25:
     """
 
     def __init__(self, parts: Sequence[Postings], excluded: np.ndarray):
-        lengths = np.concatenate([np.empty(0, np.float32), *(part.lengths for part in parts)])
         self.parts = parts
+        n_rows_of_parts = [part.lengths.size for part in parts]
+        self._starts = np.cumsum([0, *n_rows_of_parts]).tolist()  # of the rows of each part
+
+        lengths = np.concatenate([np.empty(0, np.float32), *(part.lengths for part in parts)])
         self._kept = ~excluded if excluded.size else np.ones(lengths.size, bool)  # (n_rows,)
         self.n_texts = int(self._kept.sum())
         mean_length = float(lengths[self._kept].mean()) if self.n_texts else 1.0
         self._mean_length = max(mean_length, 1e-12)
-        self.norms = (_K1 * (1 - _B + _B * lengths / self._mean_length)).astype(np.float32)
-        self._starts = np.cumsum([0, *(part.lengths.size for part in parts)]).tolist()
+        norms = _K1 * (1 - _B + _B * lengths / self._mean_length)
+        self.norms = norms.astype(np.float32)
 
         # What each posting contributes per unit of idf, made for a word when a query first has it.
         self._impacts = [np.empty(part.rows.size, np.float32) for part in parts]
-        self._bound_postings = [
-            (BoundArray(np.ascontiguousarray(part.rows)), BoundArray(impacts))
-            for part, impacts in zip(parts, self._impacts)
-        ]
         # For each word the number of its rows, -1 until impacts are known, and the largest impact.
         self._statistics = [np.full((part.hashes.size, 2), -1.0) for part in parts]
+
+        self._bound_rows = [BoundArray(np.ascontiguousarray(part.rows)) for part in parts]
+        self._bound_impacts = [BoundArray(impacts) for impacts in self._impacts]
 
     def words(self, query: str, background: Background | None = None) -> QueryWords:
         """The words of a query; `background` says how rare they are among fewer than 300 texts."""
@@ -206,18 +229,19 @@ class BM25:
         max_impacts = np.zeros(hashes.size)
         spans = []
         for i, part in enumerate(self.parts):
-            is_known, columns = part.find(hashes)
+            positions, columns = part.find(hashes)  # of words of this part
             self._ensure_impacts(i, columns)
             n_rows, largest = self._statistics[i][columns].T
-            n_with[is_known] += n_rows
-            max_impacts[is_known] = np.maximum(max_impacts[is_known], largest)
+            n_with[positions] += n_rows
+            max_impacts[positions] = np.maximum(max_impacts[positions], largest)
 
             part_spans = np.zeros((hashes.size, 2), np.int64)
-            part_spans[is_known, 0] = part.ends[columns]
-            part_spans[is_known, 1] = part.ends[columns + 1]
+            part_spans[positions, 0] = part.ends[columns]
+            part_spans[positions, 1] = part.ends[columns + 1]
             spans.append(part_spans)
 
-        weights = (n_times * self._idf(hashes, n_with, background)).astype(np.float32)
+        idf = self._idf(hashes, n_with, background)
+        weights = (n_times * idf).astype(np.float32)
         limits = (weights * max_impacts).astype(np.float32)
         order = np.argsort(-weights, kind="stable")
         return QueryWords(
@@ -237,35 +261,41 @@ class BM25:
             counts = part.counts[postings]
             impacts = self._kept[rows] * counts / (counts + self.norms[rows])
             self._impacts[i][postings] = impacts
-            statistics[column] = np.count_nonzero(impacts), impacts.max(initial=0)
+            n_rows = np.count_nonzero(impacts)
+            statistics[column] = (n_rows, impacts.max(initial=0))
 
     def _idf(
         self, hashes: np.ndarray, n_with: np.ndarray, background: Background | None
     ) -> np.ndarray:
         """The idf of words by the number of rows that contain them, (n_words,)."""
         n_texts = self.n_texts
-        if background is not None and 0 < n_texts < MIN_TEXTS and self._is_covered(background):
+        has_few_texts = 0 < n_texts < MIN_TEXTS
+        if background is not None and has_few_texts and self._is_covered(background):
             # An added text of independent words contains a word with 1 - exp(-length * p).
-            minus_p_contains = np.expm1(-self._mean_length * background.frequencies_of(hashes))
+            frequencies = background.frequencies_of(hashes)
+            minus_p_contains = np.expm1(-self._mean_length * frequencies)
             n_with = n_with - (MIN_TEXTS - n_texts) * minus_p_contains
             n_texts = MIN_TEXTS
         return np.log1p((n_texts - n_with + 0.5) / (n_with + 0.5))
 
     def _is_covered(self, background: Background) -> bool:
-        """Whether most tokens of the kept rows are words of the background."""
-        hashes = [np.repeat(part.hashes, np.diff(part.ends)) for part in self.parts]
-        counts = [
-            part.counts * self._kept[start + part.rows]
-            for start, part in zip(self._starts, self.parts)
-        ]
+        """True if most tokens of the kept rows are words of the background."""
+        hashes = []
+        counts = []
+        for start, part in zip(self._starts, self.parts):
+            n_postings = np.diff(part.ends)
+            hashes.append(np.repeat(part.hashes, n_postings))
+            counts.append(part.counts * self._kept[start + part.rows])
         return background.covers(np.concatenate(hashes), np.concatenate(counts))
 
     def scores(self, words: QueryWords) -> np.ndarray:
         """BM25 of every row, (n_rows,) float32."""
         scores = np.zeros(self.norms.size, np.float32)
         for i, part in enumerate(self.parts):
-            part_scores = scores[self._starts[i] : self._starts[i + 1]]
-            add_postings(part.rows, self._impacts[i], words.spans[i], words.weights, part_scores)
+            start = self._starts[i]
+            stop = self._starts[i + 1]
+            impacts = self._impacts[i]
+            add_postings(part.rows, impacts, words.spans[i], words.weights, scores[start:stop])
         return scores
 
     def best(
@@ -278,9 +308,11 @@ class BM25:
         """
         heap = np.zeros((min(k, self.norms.size), 2))  # (score, -row) of the best rows so far
         for i in range(len(self.parts)):
-            start, stop = self._starts[i : i + 2]
+            start = self._starts[i]
+            stop = self._starts[i + 1]
             find_best(
-                *self._bound_postings[i],
+                self._bound_rows[i],
+                self._bound_impacts[i],
                 words.spans[i],
                 words.weights,
                 words.limits,
@@ -289,7 +321,8 @@ class BM25:
                 heap,
             )
 
-        scores, negative_rows = heap[heap[:, 0] > 0].T
+        has_score = heap[:, 0] > 0
+        scores, negative_rows = heap[has_score].T
         order = np.lexsort((-negative_rows, -scores))
         rows = -negative_rows[order].astype(np.int64)
         return rows, scores[order]

@@ -57,54 +57,75 @@ class Columns:
 
     def row(self, i: int) -> dict[str, Any]:
         """The values of one row."""
-        return {
-            name: self.values[name][codes[i]] for name, codes in self.codes.items() if codes[i] >= 0
-        }
+        row = {}
+        for name, codes in self.codes.items():
+            code = codes[i]
+            if code >= 0:
+                row[name] = self.values[name][code]
+        return row
 
     def match(self, where: Mapping[str, Any]) -> np.ndarray:
-        """Which rows have the values of a filter of `check_where`, (n,)."""
+        """Mask of the rows that have the values of a filter of `check_where`, (n,)."""
         matches = np.ones(self.n, bool)
         for name, wanted in where.items():
             values = [*self.values.get(name, ()), None]
             if isinstance(wanted, Mapping):
-                try:
-                    fits = [
-                        value is not None
-                        and all(_COMPARISONS[sign](value, limit) for sign, limit in wanted.items())
-                        for value in values
-                    ]
-                except TypeError:  # a number and a text have no order
-                    raise TypeError(
-                        f"where must compare {name!r} with a value of its type. Got {wanted} "
-                        "instead."
-                    ) from None
+                value_matches = _compare(name, values, wanted)
             else:
-                keys = {(isinstance(x, bool), x) for x in wanted}
-                fits = [(isinstance(value, bool), value) in keys for value in values]
+                value_matches = _are_among(values, wanted)
 
-            codes = self.codes.get(name, np.full(self.n, -1, np.int32))
-            matches &= np.array(fits)[codes]  # code -1 is the last: no value
+            # Code -1 points to the last: no value.
+            matches &= np.array(value_matches)[self._codes_of(name)]
         return matches
+
+    def _codes_of(self, name: str) -> np.ndarray:
+        """The codes of a column; no values if there is no such column."""
+        if name not in self.codes:
+            return np.full(self.n, -1, np.int32)
+        return self.codes[name]
 
     def select(self, rows: np.ndarray) -> "Columns":
         """The columns of some rows, in this order."""
-        return Columns(len(rows), {name: c[rows] for name, c in self.codes.items()}, self.values)
+        codes = {name: column[rows] for name, column in self.codes.items()}
+        return Columns(len(rows), codes, self.values)
 
     def append(self, other: "Columns") -> "Columns":
         """The rows of both."""
         codes = {}
         values = {}
         for name in {**self.codes, **other.codes}:
-            code_of = {json.dumps(value): i for i, value in enumerate(self.values.get(name, ()))}
+            keys = map(json.dumps, self.values.get(name, ()))
+            code_of = {key: code for code, key in enumerate(keys)}
             other_keys = map(json.dumps, other.values.get(name, ()))
             new_codes = [code_of.setdefault(key, len(code_of)) for key in other_keys]
             new_codes.append(-1)  # the last, which code -1 points to: no value
 
-            first = self.codes.get(name, np.full(self.n, -1, np.int32))
-            second = other.codes.get(name, np.full(other.n, -1, np.int32))
-            codes[name] = np.concatenate([first, np.array(new_codes, np.int32)[second]])
+            other_codes = np.array(new_codes, np.int32)[other._codes_of(name)]
+            codes[name] = np.concatenate([self._codes_of(name), other_codes])
             values[name] = list(map(json.loads, code_of))
         return Columns(self.n + other.n, codes, values)
+
+
+def _compare(name: str, values: list, comparisons: Mapping[str, Any]) -> list[bool]:
+    """True for each value of a column that satisfies all comparisons; None satisfies none."""
+    matches = []
+    try:
+        for value in values:
+            is_match = value is not None and all(
+                _COMPARISONS[sign](value, limit) for sign, limit in comparisons.items()
+            )
+            matches.append(is_match)
+    except TypeError:  # a number and a text have no order
+        raise TypeError(
+            f"where must compare {name!r} with a value of its type. Got {comparisons} instead."
+        ) from None
+    return matches
+
+
+def _are_among(values: list, wanted: Iterable) -> list[bool]:
+    """True for each value of a column that is one of those wanted; 1 and true differ."""
+    keys = {(isinstance(value, bool), value) for value in wanted}
+    return [(isinstance(value, bool), value) in keys for value in values]
 
 
 def _cells_by_column(metadata: Any, n: int) -> dict[Any, list]:
@@ -155,20 +176,24 @@ def check_where(where: Any, columns: Iterable[str]) -> dict[str, Any]:
 
         if isinstance(wanted, Mapping):
             if not wanted or not set(wanted) <= set(_COMPARISONS):
+                shown = ", ".join(map(str, wanted)) or "none"
                 raise ValueError(
                     f"A comparison in where must be one of {', '.join(_COMPARISONS)}. Got "
-                    f"{', '.join(map(str, wanted)) or 'none'} instead."
+                    f"{shown} instead."
                 )
             plain[name] = {sign: _plain(limit, name, "where") for sign, limit in wanted.items()}
         else:
-            several = isinstance(wanted, list | tuple | set | frozenset | range | np.ndarray)
-            plain[name] = [_plain(x, name, "where") for x in (wanted if several else [wanted])]
+            is_several = isinstance(wanted, list | tuple | set | frozenset | range | np.ndarray)
+            values = wanted if is_several else [wanted]
+            plain[name] = [_plain(value, name, "where") for value in values]
     return plain
 
 
-def _plain(value, name, argument="metadata"):
+def _plain(value: Any, name: object, argument: str = "metadata") -> Any:
     """A value as JSON holds it, with None for a missing one."""
-    plain = value.item() if hasattr(value, "item") and not hasattr(value, "__len__") else value
+    plain = value
+    if hasattr(value, "item") and not hasattr(value, "__len__"):  # a scalar of NumPy
+        plain = value.item()
     if plain is None or type(plain).__name__ in ("NAType", "NaTType"):
         return None
     if not isinstance(plain, str | int | float | bool):

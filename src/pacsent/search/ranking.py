@@ -1,4 +1,4 @@
-"""Which rows of a snapshot answer a query best: by cosine, by BM25, or by their sum.
+"""Rows of a snapshot that answer a query best: by cosine, by BM25, or by their sum.
 
 `Ranking.best` chooses one of three ways. By words alone and by cosines alone, rows that cannot be
 among the best are skipped if a text is one row. Otherwise every row is scored (its cosine only if
@@ -37,7 +37,7 @@ Ranked = tuple[np.ndarray, np.ndarray]
 
 @dataclass(frozen=True)
 class Ranking:
-    """How queries rank the rows of a snapshot.
+    """Ranking of the rows of a snapshot by queries.
 
     Parameters
     ----------
@@ -74,7 +74,8 @@ class Ranking:
             yield from [(_NO_ROWS, np.empty(0))] * len(queries)
         elif is_row_a_text and self.lexical_weight == 1:
             for query in queries:
-                yield self.snapshot.bm25.best(self.query_words(query), k, excluded)
+                words = self.query_words(query)
+                yield self.snapshot.bm25.best(words, k, excluded)
         elif is_row_a_text and self.lexical_weight == 0:
             yield from self._nearest(Q, k, excluded)
         else:
@@ -109,7 +110,7 @@ class Ranking:
     # ---- candidates ----------------------------------------------------------------------------
 
     def _uses_candidates(self, k: int) -> bool:
-        """Whether FAISS finds candidates; of many hits it would miss too many."""
+        """True if FAISS finds candidates; of many hits it would miss too many."""
         return self.find_candidates is not None and k <= len(self.snapshot) // 100
 
     def _dense_candidates(self, q: np.ndarray, k: int, excluded: np.ndarray) -> np.ndarray:
@@ -132,7 +133,9 @@ class Ranking:
         """(largest score, its row) of every text, or of those of some sorted rows."""
         scores = self.scores(query, q, rows)
         if excluded.size:
-            scores[excluded if rows is None else excluded[rows]] = -np.inf
+            is_excluded = excluded if rows is None else excluded[rows]
+            scores[is_excluded] = -np.inf
+
         if rows is None:
             rows = np.arange(scores.size)
         owners = self.snapshot.owners
@@ -160,7 +163,9 @@ class Ranking:
         else:
             tables = [snapshot.vectors(rows)]
             has_vector = snapshot.has_vector[rows]
-        cosines = np.concatenate([np.empty(0, np.float32), *(table @ q for table in tables)])
+
+        no_cosines = np.empty(0, np.float32)
+        cosines = np.concatenate([no_cosines, *(table @ q for table in tables)])
         return cosines, has_vector & q.any()
 
     def _sums(self, query: str, q: np.ndarray, rows: np.ndarray | None) -> np.ndarray:
@@ -175,11 +180,16 @@ class Ranking:
         scores = np.zeros(cosines.size, np.float32)
         if deviation > 0:
             scores += self.lexical_weight * (bm25 - mean) / deviation
-        sample = np.exp(_COSINE_EXPONENT * (self.snapshot.sample @ q))  # of evenly spaced rows
+
+        # Moments of the similarity are those of evenly spaced rows.
+        sample = np.exp(_COSINE_EXPONENT * (self.snapshot.sample @ q))
         if q.any() and sample.std() > 0:
-            similarity = (np.exp(_COSINE_EXPONENT * cosines) - sample.mean()) / sample.std()
-            scores += (1 - self.lexical_weight) * similarity
-        scores[~is_comparable & (bm25 == 0)] = -np.inf
+            similarity = np.exp(_COSINE_EXPONENT * cosines)
+            standardized = (similarity - sample.mean()) / sample.std()
+            scores += (1 - self.lexical_weight) * standardized
+
+        is_unrelated = ~is_comparable & (bm25 == 0)
+        scores[is_unrelated] = -np.inf
         return scores
 
     def _bm25_moments(self, bm25: np.ndarray, words: QueryWords) -> tuple[float, float]:
@@ -189,7 +199,8 @@ class Ranking:
         mean = float(kept.mean(dtype=float))
         deviation = float(kept.std(dtype=float))
         if kept.size < MIN_TEXTS:
-            deviation = max(deviation, _MIN_DEVIATION * float(words.weights.sum()))
+            min_deviation = _MIN_DEVIATION * float(words.weights.sum())
+            deviation = max(deviation, min_deviation)
         return mean, deviation
 
     def query_words(self, query: str) -> QueryWords:
@@ -205,8 +216,10 @@ def _best_of_groups(
     starts = np.flatnonzero(is_first)
     sizes = np.diff(np.append(starts, owners.size))
     best = np.maximum.reduceat(scores, starts)  # (n_groups,)
-    places_of_best = np.flatnonzero(np.repeat(best, sizes) == scores)
-    first_places = places_of_best[np.searchsorted(places_of_best, starts)]
+
+    is_best = np.repeat(best, sizes) == scores
+    best_places = np.flatnonzero(is_best)
+    first_places = best_places[np.searchsorted(best_places, starts)]
     return best, rows[first_places]
 
 
@@ -224,6 +237,7 @@ def exact_nearest(
     if excluded.size:
         is_omitted |= excluded
     omitted = np.flatnonzero(is_omitted)
+
     # Each of n_dims products and sums of single precision is off by at most 2^-24 of itself, in
     # whatever order they are added, and the sum of their sizes is at most 1 (Cauchy-Schwarz) but
     # for the rounding of lengths. Two cosines can differ by twice that.
@@ -241,22 +255,25 @@ def exact_nearest(
         # found faster.
         n_grouped = n_rows // group_size * group_size
         groups = cosines[:, :n_grouped].reshape(len(batch), group_size, -1)
-        thresholds = np.partition(groups.max(axis=1), -k, axis=1)[:, -k] - slack
+        largest_of_groups = groups.max(axis=1)  # (n_batch, n_groups)
+        thresholds = np.partition(largest_of_groups, -k, axis=1)[:, -k] - slack
 
-        for q, of_query, threshold in zip(batch, cosines, thresholds):
+        for q, query_cosines, threshold in zip(batch, cosines, thresholds):
             if not q.any():
                 yield _NO_ROWS, np.empty(0)
                 continue
-            rows = np.flatnonzero((of_query >= threshold) & (of_query > _BELOW_ALL_COSINES))
-            yield rank_rows(snapshot, q, rows, k)
+
+            is_near = (query_cosines >= threshold) & (query_cosines > _BELOW_ALL_COSINES)
+            yield rank_rows(snapshot, q, np.flatnonzero(is_near), k)
 
 
 def exact_cosines(snapshot: Snapshot, q: np.ndarray, rows: np.ndarray) -> np.ndarray:
     """Cosines of rows, in double precision."""
     order = np.argsort(rows)
-    cosines = np.empty(len(rows))
-    # Unlike a product of BLAS, einsum gives equal rows equal cosines.
     X = snapshot.vectors(rows[order]).astype(float)
+
+    # Unlike a product of BLAS, einsum gives equal rows equal cosines.
+    cosines = np.empty(len(rows))
     cosines[order] = np.einsum("ij,j->i", X, q.astype(float))
     return cosines
 

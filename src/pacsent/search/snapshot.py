@@ -1,10 +1,10 @@
 """The content of an `Index`: vectors, postings, texts and metadata in immutable blocks."""
 
+import itertools
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
-from itertools import accumulate
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -40,10 +40,13 @@ class Hit(NamedTuple):
     span: tuple[int, int] | None = None
 
     def __repr__(self) -> str:
-        fields = {"metadata": self.metadata, "span": self.span}
-        more = "".join(f", {name}={value}" for name, value in fields.items() if value)
         text = self.text if len(self.text) <= 80 else f"{self.text[:79]}…"
-        return f"Hit(id={self.id}, score={self.score:.3f}, text={text!r}{more})"
+        fields = [f"id={self.id}", f"score={self.score:.3f}", f"text={text!r}"]
+        if self.metadata:
+            fields.append(f"metadata={self.metadata}")
+        if self.span:
+            fields.append(f"span={self.span}")
+        return f"Hit({', '.join(fields)})"
 
 
 @dataclass(frozen=True)
@@ -59,12 +62,14 @@ class Block:
 
     @cached_property
     def has_vector(self) -> np.ndarray:
-        """Which rows have a vector: not those without an in-vocabulary word, (n_rows,).
+        """Mask of the rows with a vector: not those without an in-vocabulary word, (n_rows,).
 
         Raises ValueError if vectors of a file are not of length 1 or 0.
         """
         squares = np.einsum("ij,ij->i", self.vectors, self.vectors)
-        if not ((np.abs(squares - 1) < 1e-3) | (squares == 0)).all():
+        is_unit = np.abs(squares - 1) < 1e-3
+        is_zero = squares == 0
+        if not (is_unit | is_zero).all():
             raise ValueError(
                 "The index is damaged: its vectors must have length 1 or 0. Make it again from "
                 "the texts."
@@ -73,19 +78,24 @@ class Block:
 
     def hit(self, row: int, score: float) -> Hit:
         """Return a row as a search result."""
-        if self.spans is None:
-            text = self.texts[row]
-            return Hit(int(self.ids[row]), score, text, self.columns.row(row))
-        position, begin, end = self.spans[row].tolist()
-        text = self.texts[position][begin:end]
-        metadata = self.columns.row(position)
-        return Hit(int(self.ids[position]), score, text, metadata, (begin, end))
+        position = row
+        span = None
+        if self.spans is not None:
+            position, begin, end = self.spans[row].tolist()
+            span = (begin, end)
+
+        text = self.texts[position]
+        if span is not None:
+            text = text[begin:end]
+        return Hit(int(self.ids[position]), score, text, self.columns.row(position), span)
 
     def append(self, other: "Block") -> "Block":
         """Return the texts of both blocks as one."""
-        spans = postings = None
+        spans = None
         if self.spans is not None and other.spans is not None:
-            spans = np.concatenate([self.spans, other.spans + [len(self.ids), 0, 0]])
+            n_before = len(self.ids)  # texts
+            spans = np.concatenate([self.spans, other.spans + [n_before, 0, 0]])
+        postings = None
         if self.postings is not None and other.postings is not None:
             postings = self.postings.append(other.postings)
 
@@ -106,10 +116,13 @@ class Block:
             tensors["spans"] = self.spans
         if self.postings is not None:
             tensors |= self.postings.to_tensors()
+
         for i, (name, codes) in enumerate(self.columns.codes.items()):
             values = list(map(json.dumps, self.columns.values[name]))
+            value_bytes, value_offsets = StoredTexts.arrays(values)
             tensors[f"column{i}_codes"] = codes
-            tensors[f"column{i}_bytes"], tensors[f"column{i}_offsets"] = StoredTexts.arrays(values)
+            tensors[f"column{i}_bytes"] = value_bytes
+            tensors[f"column{i}_offsets"] = value_offsets
         return tensors
 
     @classmethod
@@ -130,13 +143,15 @@ class Block:
         n_rows = n_texts
 
         # Neither passages nor words are stored of an index without texts.
-        spans = postings = None
+        spans = None
         if chunk and n_texts:
             spans = _read_spans(tensors, n_texts)
             n_rows = len(spans)
         vectors = checked_tensor(tensors, "vectors", np.float32, (n_rows, n_dims), finite=False)
+        postings = None
         if lexical and n_texts:
             postings = Postings.from_tensors(tensors, n_rows)
+
         return cls(
             columns=_read_columns(tensors, columns, n_texts),
             texts=StoredTexts.of(tensors, "text", n_texts + 1),
@@ -196,22 +211,27 @@ class Snapshot:
         Blocks of similar size are merged, so that few remain however many calls there were. A
         memory-mapped block stays as it is.
         """
-        blocks = [*self.blocks, block] if len(block.ids) else list(self.blocks)
-        while (
-            len(blocks) > 1
-            and isinstance(blocks[-2].texts, list)
-            and len(blocks[-2].ids) <= 2 * len(blocks[-1].ids)
-        ):
-            blocks[-2:] = [blocks[-2].append(blocks[-1])]
+        blocks = list(self.blocks)
+        if len(block.ids):
+            blocks.append(block)
+
+        while len(blocks) > 1:
+            *earlier, previous, last = blocks
+            is_in_memory = isinstance(previous.texts, list)
+            if not is_in_memory or len(previous.ids) > 2 * len(last.ids):
+                break
+            blocks = [*earlier, previous.append(last)]
         return replace(self, blocks=tuple(blocks))
 
     def without(self, numbers: set[int]) -> "Snapshot":
         """Return a snapshot without the texts of these numbers, which must be there."""
         possible = [number for number in numbers if 0 <= number < _MAX_NUMBER]
-        positions = np.flatnonzero(np.isin(self.ids, np.array(possible, dtype=np.int64)))
-        positions = np.setdiff1d(positions, self.deleted)
+        is_named = np.isin(self.ids, np.array(possible, dtype=np.int64))
+        positions = np.setdiff1d(np.flatnonzero(is_named), self.deleted)
+
         if positions.size < len(numbers):
-            missing = sorted(numbers - set(self.ids[positions].tolist()))
+            present = set(self.ids[positions].tolist())
+            missing = sorted(numbers - present)
             more = f" and {len(missing) - 1:,} others" if len(missing) > 1 else ""
             raise ValueError(
                 f"ids must be numbers of texts in the index. Got {missing[0]}{more} instead."
@@ -224,32 +244,43 @@ class Snapshot:
         if len(self.blocks) == 1 and not self.deleted.size and in_order:
             return self.blocks[0]
 
-        kept = np.setdiff1d(np.arange(self.n_texts), self.deleted)  # positions of texts
-        kept = kept[np.argsort(self.ids[kept])]
-        all_texts = [text for block in self.blocks for text in block.texts]
-        none = np.empty((0, n_dims), np.float32)
-        vectors = np.concatenate([none, *(block.vectors for block in self.blocks)])
-        rows = kept
-        spans = postings = None
+        positions = np.setdiff1d(np.arange(self.n_texts), self.deleted)  # of kept texts
+        positions = positions[np.argsort(self.ids[positions])]
+        rows = positions
+        spans = None
         if self.owners is not None:
-            new_positions = np.full(self.n_texts, -1)
-            new_positions[kept] = np.arange(kept.size)
-            owners = new_positions[self.owners]  # -1 for passages of deleted texts
-            n_deleted_rows = np.count_nonzero(owners < 0)
-            rows = np.argsort(owners, kind="stable")[n_deleted_rows:]
-            all_spans = np.concatenate([b.spans for b in self.blocks if b.spans is not None])
-            spans = np.column_stack([owners[rows], all_spans[rows, 1:]])
+            rows, spans = self._select_spans(positions)
+
+        texts = list(itertools.chain.from_iterable(block.texts for block in self.blocks))
+        no_vectors = np.empty((0, n_dims), np.float32)
+        vectors = np.concatenate([no_vectors, *(block.vectors for block in self.blocks)])
+        columns = Columns(0, {}, {})
+        for block in self.blocks:
+            columns = columns.append(block.columns)
+        postings = None
         if self.postings:
             postings = reduce(Postings.append, self.postings).select(rows)
-        columns = reduce(Columns.append, (b.columns for b in self.blocks), Columns(0, {}, {}))
+
         return Block(
             vectors=vectors[rows],
-            ids=self.ids[kept],
-            texts=[all_texts[position] for position in kept],
-            columns=columns.select(kept),
+            ids=self.ids[positions],
+            texts=[texts[position] for position in positions],
+            columns=columns.select(positions),
             spans=spans,
             postings=postings,
         )
+
+    def _select_spans(self, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The rows and the spans of the passages of some texts, in the order of these texts."""
+        new_positions = np.full(self.n_texts, -1)
+        new_positions[positions] = np.arange(positions.size)
+        owners = new_positions[self.owners]  # -1 for passages of other texts
+        n_omitted = np.count_nonzero(owners < 0)
+        rows = np.argsort(owners, kind="stable")[n_omitted:]
+
+        spans_of_blocks = [block.spans for block in self.blocks if block.spans is not None]
+        begins_and_ends = np.concatenate(spans_of_blocks)[rows, 1:]
+        return rows, np.column_stack([owners[rows], begins_and_ends])
 
     @cached_property
     def ids(self) -> np.ndarray:
@@ -258,10 +289,12 @@ class Snapshot:
 
     def locate(self, number: Any) -> tuple[Block, int]:
         """Return the block of the text with this number, and its position there."""
-        matches = np.flatnonzero(self.ids == number) if is_count(number) else _NO_POSITIONS
-        positions = np.setdiff1d(matches, self.deleted)
+        positions = _NO_POSITIONS
+        if is_count(number):
+            positions = np.setdiff1d(np.flatnonzero(self.ids == number), self.deleted)
         if not positions.size:
             raise ValueError(f"number must be that of a text in the index. Got {number!r} instead.")
+
         position = int(positions[0])
         for block in self.blocks:
             if position < len(block.ids):
@@ -274,6 +307,7 @@ class Snapshot:
         """The position of each row's text; None if each text is one row."""
         if not self.blocks or self.blocks[0].spans is None:
             return None
+
         owners = []
         n_before = 0  # texts of earlier blocks
         for block in self.blocks:
@@ -284,30 +318,39 @@ class Snapshot:
 
     @cached_property
     def has_vector(self) -> np.ndarray:
-        """Which rows have a vector: not those without an in-vocabulary word, (n_rows,)."""
+        """Mask of the rows with a vector: not those without an in-vocabulary word, (n_rows,)."""
         return np.concatenate([_NO_MASK, *(block.has_vector for block in self.blocks)])
 
     def excluded(self, where: Mapping[str, Any] | None = None) -> np.ndarray:
-        """Which rows are deleted or do not match `where`, (n_rows,); empty for none."""
+        """Mask of the rows that are deleted or do not match `where`, (n_rows,); empty for none."""
         if not self.deleted.size and where is None:
             return _NO_MASK
+
         is_excluded = np.zeros(self.n_texts, bool)
         if where is not None and self.blocks:
-            columns = {name: None for block in self.blocks for name in block.columns.codes}
-            conditions = check_where(where, columns)
-            matches = [block.columns.match(conditions) for block in self.blocks]
-            is_excluded = ~np.concatenate(matches)
+            is_excluded = ~self._match(where)
         is_excluded[self.deleted] = True
         return is_excluded if self.owners is None else is_excluded[self.owners]
+
+    def _match(self, where: Mapping[str, Any]) -> np.ndarray:
+        """Mask of the texts whose metadata a filter matches, (n_texts,)."""
+        names: dict[str, None] = {}  # as a set in the order of the columns
+        for block in self.blocks:
+            names |= dict.fromkeys(block.columns.codes)
+
+        conditions = check_where(where, names)
+        return np.concatenate([block.columns.match(conditions) for block in self.blocks])
 
     def vectors(self, rows: np.ndarray) -> np.ndarray:
         """Return the vectors of these rows, which are sorted."""
         parts = []
         first = 0  # row of the block
         for block in self.blocks:
-            low, high = np.searchsorted(rows, [first, first + len(block.vectors)])
-            parts.append(block.vectors[rows[low:high] - first])
-            first += len(block.vectors)
+            stop = first + len(block.vectors)
+            low, high = np.searchsorted(rows, [first, stop])
+            rows_of_block = rows[low:high] - first
+            parts.append(block.vectors[rows_of_block])
+            first = stop
         return np.concatenate(parts)
 
     @cached_property
@@ -351,7 +394,8 @@ class StoredTexts(Sequence):
     def arrays(texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         """Return (bytes, offsets) of texts, as `StoredTexts` reads them."""
         encoded = [text.encode("utf-8", "surrogatepass") for text in texts]
-        offsets = np.array([0, *accumulate(map(len, encoded))], dtype=np.int64)
+        ends = itertools.accumulate(map(len, encoded))
+        offsets = np.array([0, *ends], dtype=np.int64)
         return np.frombuffer(b"".join(encoded), dtype=np.uint8), offsets
 
     @classmethod
@@ -359,18 +403,21 @@ class StoredTexts(Sequence):
         """The inverse of `arrays`, which are checked."""
         data = checked_tensor(tensors, f"{name}_bytes", np.uint8, (None,))
         offsets = checked_tensor(tensors, f"{name}_offsets", np.int64, (n_offsets,))
-        ends_meet = offsets.size and offsets[0] == 0 and offsets[-1] == data.size
-        if not ends_meet or (np.diff(offsets) < 0).any():
+        covers_data = offsets.size and offsets[0] == 0 and offsets[-1] == data.size
+        if not covers_data or (np.diff(offsets) < 0).any():
             raise ValueError(f"{name}_offsets must be the bounds of the texts")
         return cls(data, offsets)
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self._offsets) - 1
 
-    def __getitem__(self, i):
+    def __getitem__(self, i: Any) -> Any:
         if not 0 <= i < len(self):
             raise IndexError(i)
-        data = self._data[self._offsets[i] : self._offsets[i + 1]].tobytes()
+
+        begin = self._offsets[i]
+        end = self._offsets[i + 1]
+        data = self._data[begin:end].tobytes()
         try:
             return data.decode("utf-8", "surrogatepass")
         except UnicodeDecodeError:

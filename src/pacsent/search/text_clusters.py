@@ -26,6 +26,7 @@ _BACKGROUND_TOKENS = 1e5  # of general English, counted with English texts
 _MIN_DOCUMENTS = 3  # of a name's words if there are many texts: rarer ones are often misspelled
 _MIN_TEXTS_FOR_RARE_WORDS = 200  # above which they are left out
 _MAX_DEFAULT_CLUSTERS = 50
+_CANDIDATES_PER_WORD = 3  # columns that are spelled out for each word of a group
 
 
 class Clusters(NamedTuple):
@@ -79,6 +80,10 @@ def clusters(
         Threads that count words; all cores by default.
     random_state : int, RandomState or None, default=None
 
+    Returns
+    -------
+    groups : Clusters
+
     Examples
     --------
     >>> groups = clusters(["red wine", "white wine", "the cat slept", "a sleeping kitten"], n=2)
@@ -91,92 +96,124 @@ def clusters(
     if not texts:
         raise ValueError("texts must contain at least one text. Got none.")
     if vectors is None:
-        vectors = np.asarray(as_encoder(encoder).posterior(texts)[0])
+        means, _ = as_encoder(encoder).posterior(texts)
+        vectors = np.asarray(means)
     X = unit_rows(np.asarray(vectors, dtype=np.float32))
-    known = np.flatnonzero(X.any(axis=1))  # rows with a vector
+    rows = np.flatnonzero(X.any(axis=1))  # with a vector
+
     if n is None:
         n = max(1, min(_MAX_DEFAULT_CLUSTERS, round((len(texts) / 2) ** 0.5)))
-    n = min(check_count("n", n), max(1, known.size))
+    n_clusters = min(check_count("n", n), max(1, rows.size))
 
     labels = np.full(len(texts), -1)
-    if known.size:
-        kmeans: Any = KMeans(n, n_init=3, random_state=random_state)
-        if known.size > _MAX_KMEANS_TEXTS:
-            kmeans = MiniBatchKMeans(n, n_init=3, batch_size=4096, random_state=random_state)
-        labels[known] = kmeans.fit_predict(X[known])
+    if rows.size:
+        kmeans: Any = KMeans(n_clusters, n_init=3, random_state=random_state)
+        if rows.size > _MAX_KMEANS_TEXTS:
+            kmeans = MiniBatchKMeans(
+                n_clusters, n_init=3, batch_size=4096, random_state=random_state
+            )
+        labels[rows] = kmeans.fit_predict(X[rows])
 
-    words = _characteristic_words(texts, labels, n, n_words, n_threads(n_jobs))
+    words = _characteristic_words(texts, labels, n_clusters, n_words, n_threads(n_jobs))
+    names = []
+    for number, cluster_words in enumerate(words, 1):
+        names.append(", ".join(cluster_words[:3]) or f"group {number}")
+
     return Clusters(
         labels=labels,
-        names=[", ".join(best[:3]) or f"group {c + 1}" for c, best in enumerate(words)],
+        names=names,
         words=words,
-        sizes=np.bincount(labels[known], minlength=n).tolist(),
-        examples=_nearest_to_centres(X, labels, n),
+        sizes=np.bincount(labels[rows], minlength=n_clusters).tolist(),
+        examples=_nearest_to_centres(X, labels, n_clusters),
     )
 
 
-def _nearest_to_centres(X: np.ndarray, labels: np.ndarray, n: int) -> list[int]:
+def _nearest_to_centres(X: np.ndarray, labels: np.ndarray, n_clusters: int) -> list[int]:
     """The row nearest to the centre of each cluster; -1 for one without rows."""
-    known = np.flatnonzero(labels >= 0)
-    centres = np.zeros((n, X.shape[1]), np.float32)
-    np.add.at(centres, labels[known], X[known])
-    cosines = np.einsum("ij,ij->i", X, unit_rows(centres)[labels])
+    rows = np.flatnonzero(labels >= 0)
+    sums = np.zeros((n_clusters, X.shape[1]), np.float32)
+    np.add.at(sums, labels[rows], X[rows])
+    centres = unit_rows(sums)
+    cosines = np.einsum("ij,ij->i", X, centres[labels])
+
     nearest = []
-    for c in range(n):
-        members = np.flatnonzero(labels == c)
-        nearest.append(int(members[cosines[members].argmax()]) if members.size else -1)
+    for cluster in range(n_clusters):
+        members = np.flatnonzero(labels == cluster)
+        row = -1
+        if members.size:
+            row = int(members[cosines[members].argmax()])
+        nearest.append(row)
     return nearest
 
 
 def _characteristic_words(
-    texts: Sequence[str], labels: np.ndarray, n: int, n_words: int, threads: int
+    texts: Sequence[str], labels: np.ndarray, n_clusters: int, n_words: int, n_threads: int
 ) -> list[list[str]]:
     """The words of each cluster with the largest c-tf-idf."""
-    ngrams = NGrams.of(texts, (1, 1), n_threads=threads, marks="")
-    counts = ngrams.counts(texts, threads)  # (n_texts, n_columns)
+    ngrams = NGrams.of(texts, (1, 1), n_threads=n_threads, marks="")
+    counts = ngrams.counts(texts, n_threads)  # (n_texts, n_columns)
 
-    # Occurrences of each word in each cluster, (n, n_columns).
+    # Occurrences of each word in each cluster, (n_clusters, n_columns).
     rows = np.flatnonzero(labels >= 0)
     ones = np.ones(rows.size, np.float32)
-    membership = sparse.csr_matrix((ones, (labels[rows], rows)), shape=(n, len(texts)))
+    shape = (n_clusters, len(texts))
+    membership = sparse.csr_matrix((ones, (labels[rows], rows)), shape=shape)
     cluster_counts = (membership @ counts).tocsr()
-    cluster_sizes = np.maximum(np.asarray(cluster_counts.sum(axis=1)).ravel(), 1)
+    cluster_sizes = np.asarray(cluster_counts.sum(axis=1)).ravel()
+    cluster_sizes = np.maximum(cluster_sizes, 1)
 
-    idf = _cluster_idf(ngrams, counts, cluster_sizes, n)
+    idf = _cluster_idf(ngrams, counts, cluster_sizes)
+    n_candidates = _CANDIDATES_PER_WORD * n_words
     best_columns = []  # of each cluster
-    for c in range(n):
-        part = slice(cluster_counts.indptr[c], cluster_counts.indptr[c + 1])
-        columns = cluster_counts.indices[part]
-        weights = cluster_counts.data[part] / cluster_sizes[c] * idf[columns]
-        best_columns.append(columns[np.argsort(-weights, kind="stable")][: 3 * n_words])
+    for cluster in range(n_clusters):
+        begin, end = cluster_counts.indptr[cluster : cluster + 2]
+        columns = cluster_counts.indices[begin:end]
+        frequencies = cluster_counts.data[begin:end] / cluster_sizes[cluster]
+        order = np.argsort(-frequencies * idf[columns], kind="stable")
+        best_columns.append(columns[order][:n_candidates])
 
-    # Only these are spelled out: of a word the n-grams have a hash.
-    columns = np.unique(np.concatenate([*best_columns, np.empty(0, np.int64)]).astype(np.int64))
+    spellings = _spell_out(texts, ngrams, idf, best_columns)
+    words = []
+    for columns in best_columns:
+        spelled_words = [spellings[column] for column in columns if column in spellings]
+        words.append(spelled_words[:n_words])
+    return words
+
+
+def _spell_out(
+    texts: Sequence[str], ngrams: NGrams, idf: np.ndarray, columns: list[np.ndarray]
+) -> dict[int, str]:
+    """The words of columns that can name a cluster; of the others the n-grams have a hash only."""
+    all_columns = np.concatenate([*columns, np.empty(0, np.int64)])
+    distinct_columns = np.unique(all_columns.astype(np.int64))
+    names = ngram_names(texts, (1, 1), ngrams.hashes[distinct_columns], marks="")
+
     spellings = {}
-    for column, word in zip(columns, ngram_names(texts, (1, 1), ngrams.hashes[columns], marks="")):
+    for column, word in zip(distinct_columns, names):
         is_long = len(word) > 2 or not word.isascii()
-        if idf[column] > 0 and is_long and not word.isdigit() and "'" not in word:
+        is_word = is_long and not word.isdigit() and "'" not in word
+        if is_word and idf[column] > 0:
             spellings[column] = word
-    return [
-        [spellings[column] for column in columns if column in spellings][:n_words]
-        for columns in best_columns
-    ]
+    return spellings
 
 
 def _cluster_idf(
-    ngrams: NGrams, counts: sparse.csr_matrix, cluster_sizes: np.ndarray, n: int
+    ngrams: NGrams, counts: sparse.csr_matrix, cluster_sizes: np.ndarray
 ) -> np.ndarray:
     """ln(1 + mean words of a cluster / occurrences) of each word; 0 for words that name none."""
     n_texts = counts.shape[0]
-    occurrences = np.maximum(np.asarray(counts.sum(axis=0)).ravel(), 1)
+    occurrences = np.asarray(counts.sum(axis=0)).ravel()
+    occurrences = np.maximum(occurrences, 1)
     background = Background.of(load("english").vocabulary)
     if background.covers(ngrams.hashes, occurrences):
-        occurrences = occurrences + _BACKGROUND_TOKENS * background.frequencies_of(ngrams.hashes)
+        frequencies = background.frequencies_of(ngrams.hashes)
+        occurrences = occurrences + _BACKGROUND_TOKENS * frequencies
     idf = np.log1p(cluster_sizes.mean() / occurrences)
 
-    document_frequency = np.bincount(counts.indices, minlength=len(ngrams))
-    max_documents = max(_MIN_DOCUMENTS, max(_MAX_DOCUMENT_FREQUENCY, 1 / n) * n_texts)
-    idf[document_frequency > max_documents] = 0
+    n_documents = np.bincount(counts.indices, minlength=len(ngrams))  # with each word
+    max_fraction = max(_MAX_DOCUMENT_FREQUENCY, 1 / cluster_sizes.size)
+    max_documents = max(_MIN_DOCUMENTS, max_fraction * n_texts)
+    idf[n_documents > max_documents] = 0
     if n_texts > _MIN_TEXTS_FOR_RARE_WORDS:
-        idf[document_frequency < _MIN_DOCUMENTS] = 0
+        idf[n_documents < _MIN_DOCUMENTS] = 0
     return idf

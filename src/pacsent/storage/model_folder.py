@@ -39,7 +39,7 @@ def place(path: str | os.PathLike) -> Path:
 
 
 def is_url(place: str | os.PathLike) -> bool:
-    """Whether this is the address of a server."""
+    """True if this is the address of a server."""
     return str(place).startswith(("http://", "https://"))
 
 
@@ -78,7 +78,7 @@ _STATIC = (["StaticEmbedding"], ["StaticEmbedding", "Normalize"])
 
 
 def is_model_name(place: str | os.PathLike) -> bool:
-    """Whether `pacsent.load` opens this, and not a server or sentence-transformers."""
+    """True if `pacsent.load` opens this, and not a server or sentence-transformers."""
     return not is_url(place) and static_modules(Path(place)) != []
 
 
@@ -109,7 +109,7 @@ def static_modules(folder: Path) -> list[str] | None:
 
 
 def is_model(folder: Path) -> bool:
-    """Whether a folder holds something that pacsent saved."""
+    """True if a folder holds something that pacsent saved."""
     try:
         config = json.loads((folder / CONFIG).read_bytes())
     except (OSError, ValueError, RecursionError):
@@ -165,7 +165,7 @@ def write_config(folder: Path, config: dict) -> str:
 
 
 def read_config(path: Path) -> dict:
-    """What the config.json of a saved folder says, checked."""
+    """The contents of the config.json of a saved folder, checked."""
     if not path.exists():
         advice = "Check the spelling; the model of the package is called english."
         older_versions = _interrupted_saves(path)

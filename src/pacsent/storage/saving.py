@@ -47,7 +47,7 @@ _BAD_STATE = (ValueError, LookupError, TypeError, AttributeError, OverflowError,
 
 @dataclass(frozen=True)
 class State:
-    """What is saved of an object."""
+    """The parts of an object that are saved."""
 
     config: dict  # plain values; `parameters` are those of a constructor
     tensors: Mapping[str, np.ndarray]  # memory-mapped if they were loaded
@@ -81,7 +81,7 @@ class State:
 
 @runtime_checkable
 class Saveable(Protocol):
-    """What a class implements to be saved: the name of its kind, and its state.
+    """Protocol of a class that can be saved: the name of its kind, and its state.
 
     Its module registers the inverse of `state` by `registry.register("model", kind, from_state)`.
     That function raises ValueError for a state that it cannot use, and takes every array through
@@ -164,7 +164,7 @@ class _Plan(NamedTuple):
 
     @property
     def is_shared(self) -> bool:
-        """Whether these are word vectors, which models share."""
+        """True for word vectors, which models share."""
         return "vectors_digest" in self.state.config
 
     def all_parts(self) -> list["_Plan"]:
@@ -239,7 +239,7 @@ def _referenced_folder(words: Any) -> Path:
 
 
 class _Options(NamedTuple):
-    """What the caller of `load` wants in place of what the folder says."""
+    """Values that the caller of `load` wants in place of what the folder says."""
 
     normalize: Any
     word_vectors: Any
@@ -307,7 +307,7 @@ def _load_once(path: Path, options: _Options) -> Any:
 
 
 def _read_again_if_replaced(path: Path, read: Callable[[], Any]) -> Any:
-    """What `read` returns, from one version of a folder that another process may be saving."""
+    """The result of `read`, from one version of a folder that another process may be saving."""
     for _ in range(_MAX_READS - 1):
         version = _version_of(path)
         try:
@@ -326,7 +326,7 @@ def _read_again_if_replaced(path: Path, read: Callable[[], Any]) -> Any:
 
 
 def _version_of(path: Path) -> tuple[int, ...] | None:
-    """What changes if a folder is replaced; None if there is none."""
+    """A value that changes if a folder is replaced; None if there is none."""
     try:
         stat = os.stat(path)
     except (OSError, ValueError):

@@ -123,7 +123,7 @@ class _Entry(NamedTuple):
 
     @property
     def is_consistent(self) -> bool:
-        """Whether all numbers are sizes, and the bytes are as many as the shape says."""
+        """True if all numbers are sizes, and the bytes are as many as the shape says."""
         for number in (*self.shape, self.begin, self.end):
             if not isinstance(number, int) or not 0 <= number < 1 << 62:
                 return False

@@ -803,7 +803,7 @@ def _ignored_columns(table: TextTable, columns: dict[str, str | None]) -> tuple[
 
 
 def _are_reviews(cells: list[str]) -> bool:
-    """Whether all cells are yes, no or blank, as `pacsent audit` writes them."""
+    """True if all cells are yes, no or blank, as `pacsent audit` writes them."""
     return {cell.casefold() for cell in cells} <= {"yes", "no", ""}
 
 

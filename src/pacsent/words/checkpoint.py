@@ -52,7 +52,7 @@ class TrainingPlan:
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a training on the CPU has come."""
+    """Progress of a training on the CPU."""
 
     next_chunk: int  # the first one that is not trained, counted over all epochs
     chunk: int  # tokens of a chunk

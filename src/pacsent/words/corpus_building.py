@@ -147,7 +147,7 @@ class _CountedChunk(NamedTuple):
 
 
 class _CountedText(NamedTuple):
-    """What the first pass knows."""
+    """Result of the first pass."""
 
     counters: list[_WordCounter]
     chunks: list[_CountedChunk]

@@ -61,7 +61,7 @@ class Fingerprint:
         return cls(documents, runs, n_documents, n_runs, most)
 
     def overlap(self, vocabulary: "Vocabulary", encoded: Encoded) -> np.ndarray:
-        """Which documents were seen, as a whole or by a run of words, (n_documents,) bool."""
+        """Mask of the documents that were seen, as a whole or by a run of words, (n_documents,)."""
         is_seen = np.zeros(encoded.n_sentences, dtype=bool)
         for block in _iter_blocks(vocabulary, encoded.ids, encoded.offsets):
             is_known_document = _is_kept(block.documents, self.documents)

@@ -310,7 +310,7 @@ class SkipGram(BaseEstimator):
             )
 
     def _plan(self, corpus: Corpus, folder: Path | None) -> TrainingPlan:
-        """What to train, on which text, from which seed."""
+        """The settings, the text and the seed of this training."""
         random_state: Any = self.random_state
         is_seed = isinstance(random_state, Integral)
         if is_seed:
@@ -483,7 +483,7 @@ def _warn_if_undertrained(
 
 
 def _normalize_record(corpus: Corpus) -> dict[str, str]:
-    """How the text was normalised, if that was not a parameter."""
+    """The normalisation of the text, if it was not a parameter."""
     normalize = corpus.vocabulary.normalize
     if isinstance(normalize, Pieces):
         return {"normalize": f"subwords, {len(normalize.token_ids):,} learned"}

@@ -197,7 +197,7 @@ def _allocate(n_rows: int, n_columns: int) -> np.ndarray:
 
 
 def _is_finite(table: np.ndarray) -> bool:
-    """Whether all numbers are finite; block by block, as a mask of all may not fit."""
+    """True if all numbers are finite; block by block, as a mask of all may not fit."""
     return all(np.isfinite(table[rows]).all() for rows in row_blocks(table, _BLOCK_NUMBERS))
 
 

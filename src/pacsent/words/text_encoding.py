@@ -29,7 +29,7 @@ _MAX_SHORT_LIST = 1 << 12
 
 
 class EncodingVocabulary(Protocol):
-    """What encoding needs of a `Vocabulary`: its words' ids and its tokeniser."""
+    """The part of a `Vocabulary` that encoding needs: the ids of its words and its tokeniser."""
 
     normalize: Any
     unknown: str
@@ -287,7 +287,7 @@ def iter_text_batches(texts: Iterable, first_row: int = 0) -> Iterator[tuple[lis
 
 
 def _is_one_batch(texts: list) -> bool:
-    """Whether a list is a batch of str as it is: the usual case."""
+    """True if a list is a batch of str as it is: the usual case."""
     if len(texts) > _MAX_SHORT_LIST or set(map(type, texts)) != {str}:
         return False
     return sum(map(len, texts)) <= _BATCH_CHARACTERS

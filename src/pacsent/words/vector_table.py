@@ -164,7 +164,7 @@ class VectorTable:
 
     @property
     def is_double(self) -> bool:
-        """Whether the numbers are float64."""
+        """True if the numbers are float64."""
         return not isinstance(self.stored, Packed) and self.stored.dtype == np.float64
 
     @property

@@ -180,7 +180,7 @@ class WordVectors(Frozen):
 
     @cached_property
     def _plain_encoder(self) -> Any:
-        """What encodes sentences: without scikit-learn, if `sentences` was not opened before."""
+        """Encoder of sentences: without scikit-learn, if `sentences` was not opened before."""
         encoder: Any = None
         if isinstance(self._sentences, str):
             make_encoder: Any = registry.find_reader("plain encoder", self._sentences)

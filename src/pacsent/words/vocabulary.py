@@ -177,7 +177,7 @@ class Vocabulary(Frozen):
 
     @cached_property
     def counts(self) -> np.ndarray | None:
-        """How often each word occurred in the source corpus; None when unknown."""
+        """Occurrences of each word in the source corpus, (n_words,); None if unknown."""
         if self._counts is None:
             return None
 

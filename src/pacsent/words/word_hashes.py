@@ -24,7 +24,7 @@ def vocabulary_hashes(vocabulary: Vocabulary) -> np.ndarray:
 
 
 def are_subwords(vocabulary: Vocabulary) -> np.ndarray:
-    """Which entries of a vocabulary are ends of words, written ##end, (n_words,)."""
+    """Mask of the words of a vocabulary that are ends of words, written ##end, (n_words,)."""
     word_bytes, offsets = vocabulary.table.arrays
     starts = offsets[:-1]
     is_long = offsets[1:] - starts >= 2

@@ -193,7 +193,7 @@ def concat_utf8(words: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def is_memory_mapped(array: np.ndarray) -> bool:
-    """Whether an array, or what it is a view of, lies in a file."""
+    """True if an array, or what it is a view of, lies in a file."""
     owner: Any = array
     while isinstance(owner, np.ndarray):
         if isinstance(owner, np.memmap):

@@ -92,7 +92,7 @@ def _detect_folder(path: Path) -> str:
 
 
 def _is_text(first_line: bytes, n_dims: int) -> bool:
-    """Whether the numbers of a line are written out, and are not the bytes of float32."""
+    """True if the numbers of a line are written out, and are not the bytes of float32."""
     _, *fields = first_line.rsplit(None, n_dims) or [b""]
     # A word may have a zero byte in it, and a number may not.
     if any(b"\0" in field for field in fields):

@@ -1,4 +1,4 @@
-"""What every reader shares: bytes plain or compressed, tables that grow, and what was read."""
+"""Shared by all readers: bytes plain or compressed, tables that grow, and contents of files."""
 
 import contextlib
 import os
@@ -101,7 +101,7 @@ class GrowingTable:
 
 @dataclass
 class FileContents:
-    """What a reader returns: words (bytes, or str if they were decoded) and all that is known."""
+    """Result of a reader: words (bytes, or str if they were decoded) and all that is known."""
 
     words: Sequence
     table: np.ndarray

@@ -121,7 +121,7 @@ def _parse_lines(
 
 
 def is_number(field: bytes) -> bool:
-    """Whether a field of a file is a number."""
+    """True if a field of a file is a number."""
     try:
         float(field)
     except ValueError:

@@ -461,7 +461,7 @@ class Streamed:
 
 @dataclass(frozen=True)
 class Training:
-    """What a run learns and how; what a checkpoint must agree with.
+    """Settings of a run, with which a checkpoint must agree.
 
     Most settings are those of `SkipGram`. Sub-sampling is drawn anew every epoch, the window of
     each centre word uniformly from 1 to `window`; the rate falls linearly to learning_rate /
@@ -488,7 +488,7 @@ class Training:
         return shape
 
     def record(self, corpus: Any, n_segments: int) -> dict:
-        """What a checkpoint is compared by."""
+        """The values that a checkpoint must have to be resumed."""
         return {
             **asdict(self),
             "digest": getattr(corpus, "digest", None),
