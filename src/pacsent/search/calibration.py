@@ -132,6 +132,6 @@ class ThresholdRule(NamedTuple):
     def threshold(self, scores: np.ndarray) -> float:
         """The smallest score of a hit; inf where there is none."""
         best = float(scores.max(initial=-np.inf))
-        if best < self.floor:
-            return np.inf
-        return best - self.width
+        if best >= self.floor:
+            return best - self.width
+        return np.inf
