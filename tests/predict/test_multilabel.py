@@ -21,19 +21,48 @@ def fitted():
     return TextClassifier(None, n_jobs=1).fit(*draw_multilabel_texts(300))
 
 
-def test_sets_lists_tuples_arrays_and_matrices_are_the_same():
-    sets = [{"b", "a"}, {"a"}, set(), {"c"}]
-    matrix = np.array([[1, 1, 0], [1, 0, 0], [0, 0, 0], [0, 0, 1]])
-    frame = pd.DataFrame(matrix, columns=["a", "b", "c"])
-    forms = [[kind(sorted(labels)) for labels in sets] for kind in (set, list, tuple, np.array)]
-    for form in (*forms, pd.Series(forms[1]), frame, frame.astype(bool)):
-        names, has, _ = parse_sets(form, 4)
-        assert names == ["a", "b", "c"] and (has == matrix).all()
-    for form in (matrix, sparse.csr_matrix(matrix), matrix.astype(float)):
-        names, has, are_sets = parse_sets(form, 4)
-        assert names is None and not are_sets and (has == matrix).all()
-    assert parse_sets(["a", "b"], 2) is None
-    assert parse_sets(np.array([[1], [0]]), 2) is None
+SETS = [{"b", "a"}, {"a"}, set(), {"c"}]
+MATRIX = np.array([[1, 1, 0], [1, 0, 0], [0, 0, 0], [0, 0, 1]])
+
+
+def convert_sets(kind):
+    return [kind(sorted(labels)) for labels in SETS]
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        convert_sets(set),
+        convert_sets(list),
+        convert_sets(tuple),
+        convert_sets(np.array),
+        pd.Series(convert_sets(list)),
+        pd.DataFrame(MATRIX, columns=["a", "b", "c"]),
+        pd.DataFrame(MATRIX.astype(bool), columns=["a", "b", "c"]),
+    ],
+    ids=["sets", "lists", "tuples", "arrays", "column", "table", "table of booleans"],
+)
+def test_sets_and_tables_with_names_are_the_same(labels):
+    names, has, _ = parse_sets(labels, 4)
+
+    assert names == ["a", "b", "c"]
+    assert np.array_equal(has, MATRIX)
+
+
+@pytest.mark.parametrize(
+    "labels", [MATRIX, sparse.csr_matrix(MATRIX), MATRIX.astype(float)], ids=["int", "csr", "float"]
+)
+def test_matrices_have_no_names(labels):
+    names, has, are_sets = parse_sets(labels, 4)
+
+    assert names is None
+    assert not are_sets
+    assert np.array_equal(has, MATRIX)
+
+
+@pytest.mark.parametrize("labels", [["a", "b"], np.array([[1], [0]])], ids=["list", "column"])
+def test_one_label_per_text_is_no_multilabel_data(labels):
+    assert parse_sets(labels, 2) is None
 
 
 @pytest.mark.parametrize(
@@ -59,96 +88,145 @@ def test_ambiguous_or_impossible_labels_are_refused_in_one_line(labels, message)
     assert "\n" not in str(caught.value)
 
 
-def test_what_is_for_one_class_a_text_and_unknown_labels_are_refused(fitted):
-    for options in ({"class_weight": "balanced"}, {"selection": "loss"}):
-        with pytest.raises(ValueError, match="several labels per text"):
-            TextClassifier(None, **options).fit(*draw_multilabel_texts(40))
+@pytest.mark.parametrize("options", [{"class_weight": "balanced"}, {"selection": "loss"}])
+def test_options_for_one_class_per_text_are_refused(options):
+    with pytest.raises(ValueError, match="several labels per text"):
+        TextClassifier(None, **options).fit(*draw_multilabel_texts(40))
+
+
+def test_a_score_with_unknown_labels_is_refused(fitted):
     with pytest.raises(ValueError, match="among the known ones"):
         fitted.score(["a film"], [{"music"}])
+
+
+def test_a_score_with_one_label_per_text_is_refused(fitted):
     with pytest.raises(ValueError, match="one set of labels for each text"):
         fitted.score(["a film"], ["film"])
 
 
-def test_labels_are_predicted_with_probabilities_of_their_own(fitted):
+def test_labels_are_predicted(fitted):
     texts, labels = draw_multilabel_texts(200, seed=1)
-    found = fitted.predict(texts)
-    assert all(isinstance(one, tuple) for one in found)
-    proba = fitted.predict_proba(texts)
-    assert proba.shape == (200, 3) and not np.allclose(proba.sum(axis=1), 1)
+
+    predictions = fitted.predict(texts)
+
     _, has, _ = parse_sets(labels, 200)
-    given = np.array([[name in one for name in fitted.classes_] for one in found])
-    assert f1_score(has, given, average="micro") > 0.95
-    exact = np.mean([set(one) == some for one, some in zip(found, labels)])
-    assert fitted.score(texts, labels) == pytest.approx(exact)
+    predicted = [[name in prediction for name in fitted.classes_] for prediction in predictions]
+    is_exact = [set(prediction) == right for prediction, right in zip(predictions, labels)]
+    assert all(isinstance(prediction, tuple) for prediction in predictions)
+    assert f1_score(has, np.array(predicted), average="micro") > 0.95
+    assert fitted.score(texts, labels) == pytest.approx(np.mean(is_exact))
+
+
+def test_labels_have_calibrated_probabilities_of_their_own(fitted):
+    texts, labels = draw_multilabel_texts(200, seed=1)
+    _, has, _ = parse_sets(labels, 200)
+
+    proba = fitted.predict_proba(texts)
+
+    assert proba.shape == (200, 3)
+    assert not np.allclose(proba.sum(axis=1), 1)
     assert np.allclose(np.exp(fitted.predict_log_proba(texts)), proba)
-    assert abs(proba.mean(axis=0) - has.mean(axis=0)).max() < 0.05  # calibrated
+    assert abs(proba.mean(axis=0) - has.mean(axis=0)).max() < 0.05
 
 
 def test_every_text_gets_a_label_where_all_training_texts_have_one(fitted):
     assert fitted.min_labels_ == 1
     assert all(fitted.predict(["nothing known here", ""]))
+
+
+def test_texts_may_have_no_label_where_a_training_text_has_none():
     texts, labels = draw_multilabel_texts(60)
     labels[3] = set()
-    weighted = TextClassifier(None, n_jobs=1).fit(texts, labels, np.ones(60), np.arange(60) % 8)
-    assert weighted.min_labels_ == 0 and weighted.score(texts, labels) > 0.9
+
+    classifier = TextClassifier(None, n_jobs=1).fit(texts, labels, np.ones(60), np.arange(60) % 8)
+
+    assert classifier.min_labels_ == 0
+    assert classifier.score(texts, labels) > 0.9
 
 
 def test_a_matrix_gives_a_matrix_in_the_order_of_its_columns():
     texts, labels = draw_multilabel_texts(80)
-    frame = pd.DataFrame({name: [name in one for one in labels] for name in ("sport", "film")})
+    names = ("sport", "film")
+    frame = pd.DataFrame({name: [name in topics for topics in labels] for name in names})
+
     classifier = TextClassifier(None, n_jobs=1).fit(texts, frame)
+
+    predictions = classifier.predict(["goal team match", "film actor scene"])
     assert classifier.classes_.tolist() == ["sport", "film"]
-    found = classifier.predict(["goal team match", "film actor scene"])
-    assert found.tolist() == [[1, 0], [0, 1]]
+    assert predictions.tolist() == [[1, 0], [0, 1]]
     assert classifier.score(texts, frame) == classifier.score(texts, frame.to_numpy()) > 0.9
 
 
-def test_a_multilabel_model_is_saved_explained_and_loaded(fitted, tmp_path):
-    again = pacsent.load(pacsent.save(fitted, tmp_path / "model"))
+@pytest.fixture
+def loaded(fitted, tmp_path):
+    """The classifier after saving and loading."""
+    return pacsent.load(pacsent.save(fitted, tmp_path / "model"))
+
+
+def test_a_loaded_multilabel_model_predicts_the_same(fitted, loaded):
     texts, labels = draw_multilabel_texts(20, seed=2)
-    assert again.predict(texts) == fitted.predict(texts)
-    assert np.array_equal(again.predict_proba(texts), fitted.predict_proba(texts))
-    assert again.score(texts, labels) == fitted.score(texts, labels)
-    explanation = again.explain("goal film", "sport")
-    assert explanation.label == "sport" and explanation.by_word(1)[0][0] == "goal"
-    assert explanation.decision == pytest.approx(again.decision_values(["goal film"])[0, 2], 1e-4)
-    assert {name for name, _ in again.top_features("food", 4)} <= set(WORDS_OF_TOPICS["food"])
+
+    assert loaded.predict(texts) == fitted.predict(texts)
+    assert np.array_equal(loaded.predict_proba(texts), fitted.predict_proba(texts))
+    assert loaded.score(texts, labels) == fitted.score(texts, labels)
+
+
+def test_a_loaded_multilabel_model_is_explained(loaded):
+    explanation = loaded.explain("goal film", "sport")
+
+    [(best_word, _)] = explanation.by_word(1)
+    decision = loaded.decision_values(["goal film"])[0, 2]
+    assert explanation.label == "sport"
+    assert best_word == "goal"
+    assert explanation.decision == pytest.approx(decision, 1e-4)
+
+
+def test_the_best_features_of_a_label_are_its_words(loaded):
+    names = {name for name, _ in loaded.top_features("food", 4)}
+
+    assert names <= set(WORDS_OF_TOPICS["food"])
 
 
 def test_the_threshold_is_that_of_the_best_f1():
     rng = np.random.default_rng(0)
     proba = rng.random(400)
     has = rng.random(400) < proba
-    best = best_threshold(proba, has, np.ones(400))
-    grid = np.linspace(0.01, 0.99, 99)
 
     def expected_f1(threshold):
-        given = proba >= threshold
-        return (has + proba)[given].sum() / (given.sum() + (has + proba).sum() / 2)
+        is_predicted = proba >= threshold
+        n_right = (has + proba)[is_predicted].sum()
+        return n_right / (is_predicted.sum() + (has + proba).sum() / 2)
 
-    assert expected_f1(best) >= max(map(expected_f1, grid)) - 1e-9
+    best = best_threshold(proba, has, np.ones(400))
+
+    of_grid = [expected_f1(threshold) for threshold in np.linspace(0.01, 0.99, 99)]
+    assert expected_f1(best) >= max(of_grid) - 1e-9
 
 
-def draw(n, rng, noise=0.35):
+def draw_labels(n, rng, noise=0.35):
     """Labels of four kinds, and probabilities that know something about them."""
     logits = rng.normal(-0.5, 1.5, size=(n, 4))
     has = rng.random((n, 4)) < 1 / (1 + np.exp(-logits))
-    seen = logits + noise * rng.normal(size=(n, 4))
-    return has, 1 / (1 + np.exp(-seen))
+    noisy_logits = logits + noise * rng.normal(size=(n, 4))
+    return has, 1 / (1 + np.exp(-noisy_logits))
 
 
-TRUTH = draw(400_000, np.random.default_rng(99))
+POPULATION = draw_labels(400_000, np.random.default_rng(99))
 
 
-def false_negatives(has, given):
-    return ((has & ~given).sum(axis=1) / np.maximum(has.sum(axis=1), 1)).mean()
+def false_negatives(has, predicted):
+    n_missed = (has & ~predicted).sum(axis=1)
+    n_labels = np.maximum(has.sum(axis=1), 1)
+    return (n_missed / n_labels).mean()
 
 
-def false_discoveries(has, given):
-    some = given.any(axis=1)
-    if not some.any():
+def false_discoveries(has, predicted):
+    n_predicted = predicted.sum(axis=1)
+    n_false = (predicted & ~has).sum(axis=1)
+    is_predicted = n_predicted > 0
+    if not is_predicted.any():
         return 0.0
-    return ((given & ~has).sum(axis=1)[some] / given.sum(axis=1)[some]).mean()
+    return (n_false[is_predicted] / n_predicted[is_predicted]).mean()
 
 
 @pytest.mark.slow
@@ -158,85 +236,151 @@ def false_discoveries(has, given):
 )
 def test_thresholds_keep_their_error_and_plugging_in_does_not(about, risk, error):
     """60 calibration sets; the negative control takes the threshold that looks right."""
-    truth = np.array([risk(TRUTH[0], TRUTH[1] >= threshold) for threshold in GRID])
-    options = {about: error, "delta": 0.2, "planning": draw(400, np.random.default_rng(5))}
-    n_answered = n_broken = n_naive = 0
+    all_has, all_proba = POPULATION
+    true_risks = np.array([risk(all_has, all_proba >= threshold) for threshold in GRID])
+    planning = draw_labels(400, np.random.default_rng(5))
+    n_answered = 0
+    n_false = 0
+    n_false_of_looks = 0
+
     for seed in range(60):
-        has, proba = draw(300, np.random.default_rng(seed))
-        threshold = control_risk(has, proba, **options).threshold
-        if threshold is not None:
+        has, proba = draw_labels(300, np.random.default_rng(seed))
+        rule = control_risk(has, proba, **{about: error}, delta=0.2, planning=planning)
+        if rule.threshold is not None:
             n_answered += 1
-            n_broken += truth[np.searchsorted(GRID, threshold)] > error
-        looks = [risk(has, proba >= threshold) <= error for threshold in GRID[40:290:5]]
-        true = truth[40:290:5][looks]
-        n_naive += (true[0] if about == "false_discoveries" else true.max()) > error
-    assert n_broken <= 12 < n_naive and n_answered > 54
+            n_false += true_risks[np.searchsorted(GRID, rule.threshold)] > error
+
+        looks_right = [risk(has, proba >= threshold) <= error for threshold in GRID[40:290:5]]
+        of_these = true_risks[40:290:5][looks_right]
+        chosen = of_these[0] if about == "false_discoveries" else of_these.max()
+        n_false_of_looks += chosen > error
+
+    assert n_false <= 12 < n_false_of_looks
+    assert n_answered > 54
 
 
-def test_no_threshold_where_there_are_too_few_texts():
-    has, proba = draw(5, np.random.default_rng(0))
-    for about in ("false_negatives", "false_discoveries"):
-        found = control_risk(has, proba, **{about: 0.05})
-        assert found.threshold is None and not found.predict(proba).any()
-        assert "No threshold can be guaranteed" in str(found)
+@pytest.mark.parametrize("about", ["false_negatives", "false_discoveries"])
+def test_no_threshold_where_there_are_too_few_texts(about):
+    has, proba = draw_labels(5, np.random.default_rng(0))
+
+    rule = control_risk(has, proba, **{about: 0.05})
+
+    assert rule.threshold is None
+    assert not rule.predict(proba).any()
+    assert "No threshold can be guaranteed" in str(rule)
 
 
-def test_sets_need_classes_and_probabilities_are_checked():
-    has, proba = draw(50, np.random.default_rng(0))
-    sets = [set(np.flatnonzero(row).tolist()) for row in has]
+FIFTY_HAS, FIFTY_PROBA = draw_labels(50, np.random.default_rng(0))
+FIFTY_SETS = [set(np.flatnonzero(row).tolist()) for row in FIFTY_HAS]
+
+
+def test_risk_of_sets_needs_classes():
     with pytest.raises(ValueError, match="sets need classes"):
-        control_risk(sets, proba, false_negatives=0.3)
-    options = {"false_negatives": 0.3, "random_state": 0}
-    one = control_risk(sets, proba, classes=range(4), **options)
-    assert one == control_risk(has, proba, **options)
-    assert "95% confidence" in str(one)
-    for labels, wrong, options, message in (
-        (has, proba + 1, {"false_negatives": 0.3}, r"probabilities must be numbers in \[0, 1\]"),
-        (has, proba[:, 0], {"false_negatives": 0.3}, "probabilities must be numbers"),
-        (has[:, :3], proba, {"false_negatives": 0.3}, "a column for each of the 4 labels"),
-        (has, proba, {"false_negatives": 0.1, "false_discoveries": 0.1}, "not both"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            control_risk(labels, wrong, **options)
+        control_risk(FIFTY_SETS, FIFTY_PROBA, false_negatives=0.3)
 
 
-def measured(has, given):
-    both = has & given
-    f1 = 2 * both.sum(axis=0) / (has.sum(axis=0) + given.sum(axis=0))
-    micro = 2 * both.sum() / (has.sum() + given.sum())
-    return (has != given).any(axis=1).mean(), (has != given).mean(axis=0), f1, micro
+def test_risk_of_sets_is_that_of_their_matrix():
+    of_sets = control_risk(
+        FIFTY_SETS, FIFTY_PROBA, classes=range(4), false_negatives=0.3, random_state=0
+    )
+    of_matrix = control_risk(FIFTY_HAS, FIFTY_PROBA, false_negatives=0.3, random_state=0)
+
+    assert of_sets == of_matrix
+    assert "95% confidence" in str(of_sets)
+
+
+@pytest.mark.parametrize(
+    ("has", "proba", "options", "message"),
+    [
+        (FIFTY_HAS, FIFTY_PROBA + 1, {}, r"probabilities must be numbers in \[0, 1\]"),
+        (FIFTY_HAS, FIFTY_PROBA[:, 0], {}, "probabilities must be numbers"),
+        (FIFTY_HAS[:, :3], FIFTY_PROBA, {}, "a column for each of the 4 labels"),
+        (FIFTY_HAS, FIFTY_PROBA, {"false_discoveries": 0.1}, "not both"),
+    ],
+    ids=["above 1", "one column", "three labels", "two risks"],
+)
+def test_risk_of_wrong_input_is_refused(has, proba, options, message):
+    with pytest.raises(ValueError, match=message):
+        control_risk(has, proba, false_negatives=0.3, **options)
+
+
+class Measured:
+    """The errors and F1 scores of predictions."""
+
+    def __init__(self, has, predicted):
+        n_right = (has & predicted).sum(axis=0)
+        n_both = has.sum(axis=0) + predicted.sum(axis=0)
+        self.error = (has != predicted).any(axis=1).mean()
+        self.label_errors = (has != predicted).mean(axis=0)
+        self.label_f1 = 2 * n_right / n_both
+        self.micro_f1 = 2 * n_right.sum() / n_both.sum()
+
+
+def has_false_bound(certificate, truth):
+    label_errors = list(certificate.label_error_upper.values())
+    label_f1 = list(certificate.label_f1_lower.values())
+    return (
+        certificate.error_upper < truth.error
+        or np.less(label_errors, truth.label_errors).any()
+        or np.greater(label_f1, truth.label_f1).any()
+        or certificate.micro_f1_lower > truth.micro_f1
+        or certificate.macro_f1_lower > truth.label_f1.mean()
+    )
 
 
 def test_all_bounds_of_the_certificate_hold_together():
     """100 samples; the negative control reads the sample's own numbers as bounds."""
-    exact, errors, f1, micro = measured(TRUTH[0], TRUTH[1] >= 0.5)
-    broken = naive = 0
+    all_has, all_proba = POPULATION
+    truth = Measured(all_has, all_proba >= 0.5)
+    n_false = 0
+    n_false_of_sample = 0
+
     for seed in range(100):
-        has, proba = draw(250, np.random.default_rng(seed))
-        given = proba >= 0.5
-        found = certify_predictions(has, given, delta=0.2, random_state=seed)
-        broken += (
-            found.error_upper < exact
-            or (np.array(list(found.label_error_upper.values())) < errors).any()
-            or (np.array(list(found.label_f1_lower.values())) > f1).any()
-            or found.micro_f1_lower > micro
-            or found.macro_f1_lower > f1.mean()
-        )
-        naive += measured(has, given)[3] > micro
-        assert 0.1 < found.micro_f1_lower < f1_score(has, given, average="micro")
-    assert broken <= 20
-    assert naive > 30
+        has, proba = draw_labels(250, np.random.default_rng(seed))
+        predicted = proba >= 0.5
+        certificate = certify_predictions(has, predicted, delta=0.2, random_state=seed)
+        micro_f1 = Measured(has, predicted).micro_f1
+        assert 0.1 < certificate.micro_f1_lower < micro_f1
+        n_false += has_false_bound(certificate, truth)
+        n_false_of_sample += micro_f1 > truth.micro_f1
+
+    assert n_false <= 20
+    assert n_false_of_sample > 30
 
 
-def test_the_certificate_is_verified_kept_and_refused_when_edited():
-    has, proba = draw(200, np.random.default_rng(1))
-    names = ["a", "b", "c", "d"]
-    sets = [{name for name, one in zip(names, row) if one} for row in has]
-    found = certify_predictions(sets, proba >= 0.5, classes=names, random_state=0)
-    assert found.verify() and "micro F1 is at least" in str(found)
-    values = found.to_dict()
-    better = [[n_right, n_right] for _, n_right in values["matches"]]
+def test_the_measured_micro_f1_is_that_of_scikit_learn():
+    predicted = FIFTY_PROBA >= 0.5
+
+    expected = f1_score(FIFTY_HAS, predicted, average="micro")
+
+    assert Measured(FIFTY_HAS, predicted).micro_f1 == pytest.approx(expected)
+
+
+@pytest.fixture(scope="module")
+def certificate():
+    has, proba = draw_labels(200, np.random.default_rng(1))
+    names = np.array(["a", "b", "c", "d"])
+    sets = [set(names[row].tolist()) for row in has]
+    return certify_predictions(sets, proba >= 0.5, classes=names.tolist(), random_state=0)
+
+
+def test_a_multilabel_certificate_is_verified(certificate):
+    assert certificate.verify()
+    assert "micro F1 is at least" in str(certificate)
+
+
+def test_an_edited_multilabel_certificate_is_refused(certificate):
+    fields = certificate.to_dict()
+    fields["matches"] = [[n_right, n_right] for _, n_right in fields["matches"]]
+
     with pytest.raises(ValueError, match="matches"):
-        MultilabelCertificate.from_dict({**values, "matches": better}).verify()
+        MultilabelCertificate.from_dict(fields).verify()
+
+
+def test_multilabel_bounds_of_one_of_ten_candidates_are_wider(certificate):
+    has, proba = draw_labels(200, np.random.default_rng(1))
+
     wider = certify_predictions(has, proba >= 0.5, n_candidates=10, random_state=0)
-    assert wider.error_upper > found.error_upper and wider.micro_f1_lower < found.micro_f1_lower
+
+    assert wider.error_upper > certificate.error_upper
+    assert wider.micro_f1_lower < certificate.micro_f1_lower
