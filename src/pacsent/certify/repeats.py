@@ -42,7 +42,9 @@ def one_row_per_cluster(clusters: np.ndarray, seed: int | None) -> np.ndarray:
     order = np.arange(clusters.size)
     if seed is not None:
         order = np.random.default_rng(seed).permutation(clusters.size)
-    return order[np.sort(np.unique(clusters[order], return_index=True)[1])]
+
+    _, first_positions = np.unique(clusters[order], return_index=True)
+    return order[np.sort(first_positions)]
 
 
 def draw_samples(
@@ -61,7 +63,9 @@ def draw_samples(
     if seed is not None:
         rows = np.random.default_rng([seed, 4]).permutation(rows)
     samples = {TRAFFIC: rows, COPIES: copies}
-    return samples if repeats is None else {repeats: samples[repeats]}
+    if repeats is None:
+        return samples
+    return {repeats: samples[repeats]}
 
 
 class Division(NamedTuple):
@@ -84,7 +88,7 @@ def divide_rows(
     Each row is in the sample of rows with probability `fraction`, by a coin of its own. A cluster
     is in the sample of clusters if none of its rows is free, which has one probability for all
     clusters, however many rows they have. Which rows are free depends on rows outside the sample of
-    rows, and on coins. Theorem 30 of docs/theory.md.
+    rows, and on coins.
 
     Parameters
     ----------
@@ -98,37 +102,31 @@ def divide_rows(
     cluster_rows : callable, optional
         `cluster_rows(rows)` finds the clusters of some rows without looking at others; by default
         those of `clusters`.
+
+    Returns
+    -------
+    Division
+
+    References
+    ----------
+    Theorem 30 of docs/theory.md.
     """
     n = clusters.size
-    is_labelled = np.arange(n) < (n if n_labelled is None else n_labelled)
+    is_labelled = np.ones(n, bool)
+    if n_labelled is not None:
+        is_labelled[n_labelled:] = False
 
     in_traffic = is_labelled & (rng.random(n) < fraction)
     if not in_traffic.any():  # of so few rows that no bound is useful
-        in_traffic[rng.integers(np.count_nonzero(is_labelled))] = True
+        only_row = rng.integers(np.count_nonzero(is_labelled))
+        in_traffic[only_row] = True
 
-    # Rows that are left, and their clusters: those of the sample of rows must not influence them.
-    left = np.flatnonzero(~in_traffic)
-    found = clusters[left] if cluster_rows is None else cluster_rows(left)
-    cluster_of_left = _number(found)
-    n_left = np.bincount(cluster_of_left, is_labelled[left]).astype(int)
-    n_machine = np.bincount(cluster_of_left, ~is_labelled[left]).astype(int)
-    chances = _chance_to_exclude(n_left, n_machine, fraction)
-    is_excluded = rng.random(chances.size) < chances
+    # Rows of the sample must not influence the clusters of the others.
+    other_rows = np.flatnonzero(~in_traffic)
+    other_clusters = clusters[other_rows] if cluster_rows is None else cluster_rows(other_rows)
     is_free = np.zeros(n, bool)
-    is_free[left] = ~is_excluded[cluster_of_left]
-
-    cluster_of = _number(clusters)
-    n_free = np.bincount(cluster_of, is_free)
-    n_labelled_rows = np.bincount(cluster_of, is_labelled).astype(int)
-    n_machine_rows = np.bincount(cluster_of, ~is_labelled).astype(int)
-    is_sampled = (n_free == 0) & (n_labelled_rows > 0)
-    if fraction > 0.5:
-        chances = _chance_of_no_free_row(n_labelled_rows, n_machine_rows, fraction)
-        smallest = chances[n_labelled_rows > 0].min()
-        is_sampled &= rng.random(chances.size) * chances < smallest
-    order = rng.permutation(np.flatnonzero(is_labelled & is_sampled[cluster_of]))
-    _, first = np.unique(cluster_of[order], return_index=True)
-    copies = np.sort(order[first])
+    is_free[other_rows] = _draw_free_rows(other_clusters, is_labelled[other_rows], fraction, rng)
+    copies = _sample_one_per_cluster(clusters, is_labelled, is_free, fraction, rng)
 
     traffic = np.flatnonzero(in_traffic)
     if np.array_equal(traffic, copies):
@@ -136,7 +134,46 @@ def divide_rows(
     return Division(is_free, {TRAFFIC: traffic, COPIES: copies})
 
 
-def _chance_to_exclude(n_left, n_machine, fraction):
+def _draw_free_rows(
+    clusters: np.ndarray, is_labelled: np.ndarray, fraction: float, rng: np.random.Generator
+) -> np.ndarray:
+    """Rows outside the sample of rows that may be used for anything, (n_others,) of bool."""
+    number = _number(clusters)
+    n_labelled = np.bincount(number, is_labelled).astype(int)  # (n_clusters,)
+    n_machine = np.bincount(number, ~is_labelled).astype(int)
+
+    chances = _chance_to_exclude(n_labelled, n_machine, fraction)
+    is_excluded = rng.random(chances.size) < chances
+    return ~is_excluded[number]
+
+
+def _sample_one_per_cluster(
+    clusters: np.ndarray,
+    is_labelled: np.ndarray,
+    is_free: np.ndarray,
+    fraction: float,
+    rng: np.random.Generator,
+) -> np.ndarray:
+    """One labelled row, drawn at random, of each cluster in the sample of clusters; in order."""
+    number = _number(clusters)
+    n_free = np.bincount(number, is_free)  # (n_clusters,)
+    n_labelled = np.bincount(number, is_labelled).astype(int)
+    n_machine = np.bincount(number, ~is_labelled).astype(int)
+
+    is_sampled = (n_free == 0) & (n_labelled > 0)
+    if fraction > 0.5:
+        # Clusters are thinned until all have the chance of the least probable one.
+        chances = _chance_of_no_free_row(n_labelled, n_machine, fraction)
+        smallest = chances[n_labelled > 0].min()
+        is_sampled &= rng.random(chances.size) * chances < smallest
+
+    rows = np.flatnonzero(is_labelled & is_sampled[number])
+    shuffled_rows = rng.permutation(rows)
+    _, first_positions = np.unique(number[shuffled_rows], return_index=True)
+    return np.sort(shuffled_rows[first_positions])
+
+
+def _chance_to_exclude(n_left: np.ndarray, n_machine: np.ndarray, fraction: float) -> np.ndarray:
     """Probability that the rows of a cluster that are left are not free, by their numbers.
 
     With c = `fraction` and m ~ Bin(M, 1 - c) of M rows left, the mean of (-c / (1 - c))^m is 0 for
@@ -144,21 +181,29 @@ def _chance_to_exclude(n_left, n_machine, fraction):
     """
     if fraction > 0.5:  # the formula would leave [0, 1]
         return np.where(n_machine > 0, n_left >= 1, n_left >= 2).astype(float)
+
     power = (-fraction / (1.0 - fraction)) ** n_left
+    without_machine = fraction + (1.0 - fraction) * power
     # With rows of a machine: none is excluded unless a labelled row is left, so that those of the
     # sample of rows have no influence.
-    return np.where(n_machine > 0, fraction * (1.0 - power), fraction + (1.0 - fraction) * power)
+    with_machine = fraction * (1.0 - power)
+    return np.where(n_machine > 0, with_machine, without_machine)
 
 
-def _chance_of_no_free_row(n_labelled, n_machine, fraction):
+def _chance_of_no_free_row(
+    n_labelled: np.ndarray, n_machine: np.ndarray, fraction: float
+) -> np.ndarray:
     """Probability that a cluster has no free row, by its numbers of rows, for fractions > 1/2."""
-    n_labelled = np.maximum(n_labelled, 1)
-    one_left = n_labelled * (1.0 - fraction) * fraction ** (n_labelled - 1.0)
-    return 1.0 - np.where(n_machine > 0, fraction**n_labelled, one_left)
+    n_rows = np.maximum(n_labelled, 1)
+    none_left = fraction**n_rows
+    one_left = n_rows * (1.0 - fraction) * fraction ** (n_rows - 1.0)
+    return 1.0 - np.where(n_machine > 0, none_left, one_left)
 
 
-def _number(clusters):
-    return np.unique(clusters, return_inverse=True)[1]
+def _number(clusters: np.ndarray) -> np.ndarray:
+    """The number of each row's cluster, from 0 on without gaps."""
+    _, numbers = np.unique(clusters, return_inverse=True)
+    return numbers
 
 
 def cautious(bounds: Mapping[str, Any], others: Mapping[str, Any]) -> dict[str, Any]:
@@ -175,6 +220,8 @@ def cautious(bounds: Mapping[str, Any], others: Mapping[str, Any]) -> dict[str, 
             combined[name] = {
                 key: larger(bound, other.get(key, bound)) for key, bound in value.items()
             }
+        elif value is None or other is None:
+            combined[name] = None
         else:
-            combined[name] = None if value is None or other is None else larger(value, other)
+            combined[name] = larger(value, other)
     return combined

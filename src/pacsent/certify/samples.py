@@ -23,27 +23,48 @@ MIN_PROBABILITY = 1e-300  # a probability of 0 has a logarithm that can be compa
 
 
 def seen_before(model: Any, X: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Which rows a model is known to be fitted on, and which texts are near-duplicates of these."""
-    exact = near = np.zeros(n_samples(X), bool)
-    known, known_sketches = recorded(model, "fingerprints"), recorded(model, "sketches")
-    kept = rows_with_text(X)
-    if known is not None:
-        exact = are_among(row_fingerprints(X), known)
-    if known_sketches is not None and is_texts(text_column(X)):
+    """Find rows that a model is known to be fitted on, and near-duplicates of its training texts.
+
+    Parameters
+    ----------
+    model : any classifier
+    X : texts or other rows, (n,)
+
+    Returns
+    -------
+    is_equal, is_near : array of bool, (n,)
+        Rows that equal a training row, and texts that are near-duplicates of one but equal none.
+        Empty texts are neither.
+    """
+    n = n_samples(X)
+    fingerprints = recorded(model, "fingerprints")
+    sketches = recorded(model, "sketches")
+
+    is_equal = np.zeros(n, bool)
+    if fingerprints is not None:
+        is_equal = are_among(row_fingerprints(X), fingerprints)
+
+    is_near = np.zeros(n, bool)
+    if sketches is not None and is_texts(text_column(X)):
         from pacsent.certify.near_duplicates import known_texts  # loads compiled kernels
 
-        near = known_texts(known_sketches).are_near(text_column(X)) & ~exact
-    if kept is not None:
-        is_text = np.zeros(n_samples(X), bool)
-        is_text[kept] = True
-        return exact & is_text, near & is_text
-    return exact, near
+        training_texts = known_texts(sketches)
+        is_near = training_texts.are_near(text_column(X)) & ~is_equal
+
+    with_text = rows_with_text(X)
+    if with_text is None:
+        return is_equal, is_near
+    has_text = np.zeros(n, bool)
+    has_text[with_text] = True
+    return is_equal & has_text, is_near & has_text
 
 
 def recorded(model: Any, what: str) -> np.ndarray | None:
     """The "fingerprints" or "sketches" of what a model, or the one inside, was fitted on."""
-    own = getattr(model, f"training_{what}_", None)
-    return getattr(getattr(model, "estimator_", None), f"training_{what}_", own)
+    name = f"training_{what}_"
+    own = getattr(model, name, None)
+    inner_model = getattr(model, "estimator_", None)
+    return getattr(inner_model, name, own)
 
 
 def row_fingerprints(X: Any) -> np.ndarray:
@@ -53,8 +74,10 @@ def row_fingerprints(X: Any) -> np.ndarray:
         from pacsent.text.ngrams import fingerprints  # loads compiled kernels
 
         return fingerprints(X)
+
     hashes = (hashlib.blake2b(row, digest_size=8).digest() for row in row_bytes(X))
-    return np.fromiter((int.from_bytes(h, "little") for h in hashes), np.uint64, n_samples(X))
+    numbers = (int.from_bytes(hash_bytes, "little") for hash_bytes in hashes)
+    return np.fromiter(numbers, np.uint64, n_samples(X))
 
 
 def digests(model: Any, X: Any, labels: Any, predictions: Any) -> dict[str, str]:
@@ -62,9 +85,10 @@ def digests(model: Any, X: Any, labels: Any, predictions: Any) -> dict[str, str]
     values = {"labels": digest(labels), "predictions": digest(predictions)}
     if X is not None:
         values["texts"] = digest(X)
-    model = getattr(model, "estimator_", model)
-    if hasattr(model, "state"):
-        state = model.state()
+
+    inner_model = getattr(model, "estimator_", model)
+    if hasattr(inner_model, "state"):
+        state = inner_model.state()
         values["model"] = state.digest()
         values["weights"] = state.digest(with_word_vectors=False)
     return values
@@ -73,13 +97,16 @@ def digests(model: Any, X: Any, labels: Any, predictions: Any) -> dict[str, str]
 def check_unchanged(model: Any, digests: dict[str, str]) -> None:
     """Refuse a model whose weights are not those that a certificate recorded.
 
-    Word vectors are not read: this takes milliseconds. Where nothing is recorded, as for models of
-    other libraries, the certificate says so.
+    Word vectors are not read, and the file of a loaded model is read once: this takes milliseconds.
+    Where nothing is recorded, as for models of other libraries, the certificate says so.
     """
     stated = digests.get("weights")
     if stated is None:
         return
-    own = model.state().digest(with_word_vectors=False) if hasattr(model, "state") else "none"
+
+    own = "none"
+    if hasattr(model, "state"):
+        own = model.state().digest(with_word_vectors=False)
     if own != stated:
         raise ValueError(
             "The model must be the one that was certified (SHA-256 of its weights "
@@ -93,8 +120,10 @@ def digest(values: Any) -> str:
     """SHA-256 of labels or texts, or of the rows of an array or a table, in their order."""
     values = text_column(values)
     if isinstance(values, list) and not np.ndim(next(iter(values), "")):
-        return hashlib.sha256(json.dumps(values, default=repr).encode()).hexdigest()
-    return hashlib.sha256(row_fingerprints(values).tobytes()).hexdigest()
+        content = json.dumps(values, default=repr).encode()
+    else:
+        content = row_fingerprints(values).tobytes()
+    return hashlib.sha256(content).hexdigest()
 
 
 class Predictions(NamedTuple):
@@ -108,18 +137,28 @@ def predict_any(classifier: Any, classes: np.ndarray | None, X: Any) -> Predicti
     """Labels of any classifier and, where it has them, log-probabilities.
 
     Decision values replace missing probabilities: any score keeps the guarantees of prediction sets
-    and of abstention. `classes` are in the order of columns.
+    and of abstention.
+
+    Parameters
+    ----------
+    classifier : classifier, or function from rows to labels or to probabilities
+    classes : array, (n_classes,), or None
+        In the order of columns; None if they are not known.
+    X : rows as the classifier takes them
+
+    Returns
+    -------
+    Predictions
     """
     if hasattr(classifier, "predict_with_scores"):
         return Predictions(*classifier.predict_with_scores(X))
-    n = n_samples(X)
-    answers = _ask(classifier, X)
 
-    first: Any = next(iter(answers), None) if isinstance(answers, list | tuple) else None
-    n_columns = np.size(first) if np.ndim(first) else np.prod(getattr(answers, "shape", ())[1:])
-    if n_columns > 1 and classes is not None:
+    n = n_samples(X)
+    answers = _predict(classifier, X)
+    if _n_columns(answers) > 1 and classes is not None:
         log_proba = _logarithms(answers, n, classes, classifier)
-        return Predictions(classes[log_proba.argmax(axis=1)], log_proba)
+        likeliest = log_proba.argmax(axis=1)
+        return Predictions(classes[likeliest], log_proba)
 
     column = as_column(answers, "predictions")
     if len(column) != n:
@@ -127,40 +166,61 @@ def predict_any(classifier: Any, classes: np.ndarray | None, X: Any) -> Predicti
             f"The estimator must predict one label for each of the {n:,} rows. "
             f"{name_of(classifier)} gave {len(column):,} instead."
         )
-    column = as_labels(column, n, "predictions")
-    # A prediction that is a class but for its type, case or padding would count as wrong.
-    names = [] if classes is None else classes.tolist()
-    spelling = {str(name).strip().casefold(): name for name in names}
-    for label in set(column) - set(names):
-        name = spelling.get(str(label).strip().casefold())
+    labels = as_labels(column, n, "predictions")
+    if classes is not None:
+        _check_spelling(labels, classes.tolist())
+    return Predictions(np.asarray(labels), _scores(classifier, classes, X, n))
+
+
+def _n_columns(answers: Any) -> int:
+    """The number of values for each row, of what a classifier or a function returns."""
+    if isinstance(answers, list | tuple):
+        first_row: Any = next(iter(answers), None)
+        if np.ndim(first_row):
+            return np.size(first_row)
+    shape = getattr(answers, "shape", ())
+    return int(np.prod(shape[1:]))
+
+
+def _check_spelling(labels: list, names: list) -> None:
+    """Refuse predictions that are classes but for type, case or padding: they would be errors."""
+    name_of_spelling = {str(name).strip().casefold(): name for name in names}
+    for label in set(labels) - set(names):
+        spelling = str(label).strip().casefold()
+        name = name_of_spelling.get(spelling)
         if name is not None:
             raise ValueError(
                 f"Predictions must be spelled as the classes. Got {label!r} "
                 f"({type(label).__name__}) for {name!r} ({type(name).__name__})."
             )
-    if names and column and isinstance(column[0], str) != isinstance(names[0], str):
+
+    if names and labels and isinstance(labels[0], str) != isinstance(names[0], str):
         raise ValueError(
             f"Predictions must be of the type of the classes ({type(names[0]).__name__}: "
-            f"{few(names)}). Got {column[0]!r} ({type(column[0]).__name__}) instead."
+            f"{few(names)}). Got {labels[0]!r} ({type(labels[0]).__name__}) instead."
         )
-    return Predictions(np.asarray(column), _scores(classifier, classes, X, n))
 
 
 def predict_label_sets(classifier: Any, classes: np.ndarray, X: Any) -> Predictions:
     """Sets of labels of any classifier as a matrix and, where it has them, log-probabilities."""
     if hasattr(classifier, "predict_with_scores"):
         return Predictions(*classifier.predict_with_scores(X))
+
     n = n_samples(X)
-    labels = to_indicator(classes, _ask(classifier, X), n, len(classes))
+    answers = _predict(classifier, X)
+    labels = to_indicator(classes, answers, n, len(classes))
     return Predictions(labels, _scores(classifier, classes, X, n, multilabel=True))
 
 
-def _ask(classifier, X):
-    return classifier.predict(X) if hasattr(classifier, "predict") else classifier(X)
+def _predict(classifier: Any, X: Any) -> Any:
+    """The answers of a classifier, or of a function of rows."""
+    if hasattr(classifier, "predict"):
+        return classifier.predict(X)
+    return classifier(X)
 
 
 def are_predictions(model: Any) -> bool:
-    """Whether these are predictions themselves, such as a list or an array, and no classifier."""
+    """Test for predictions themselves, such as a list or an array, in place of a classifier."""
     return not hasattr(model, "predict") and not callable(model)
 
 
@@ -170,7 +230,10 @@ def samples_for(classifier: Any, X: Any) -> Any:
     return as_samples(X, only_texts=getattr(model, "only_texts", False))
 
 
-def _scores(estimator, classes, X, n, multilabel=False):
+def _scores(
+    estimator: Any, classes: Any, X: Any, n: int, multilabel: bool = False
+) -> np.ndarray | None:
+    """Log-probabilities of each class, (n, n_classes); None if there is no score for each."""
     if hasattr(estimator, "predict_proba"):
         proba = estimator.predict_proba(X)
         if multilabel and isinstance(proba, list):  # of scikit-learn's trees and neighbours
@@ -178,41 +241,60 @@ def _scores(estimator, classes, X, n, multilabel=False):
         return _logarithms(proba, n, classes, estimator)
     if not hasattr(estimator, "decision_function"):
         return None
-    values = np.asarray(estimator.decision_function(X), np.float64).reshape(n, -1)
-    # One-versus-one values are of pairs of classes; with three classes there are three of them.
-    is_of_pairs = any(
-        name.endswith("decision_function_shape") and value == "ovo"
-        for name, value in getattr(estimator, "get_params", dict)().items()
-    )
-    if is_of_pairs or values.shape[1] not in (1, len(classes)) or not np.isfinite(values).all():
+
+    decisions = estimator.decision_function(X)
+    values = np.asarray(decisions, np.float64).reshape(n, -1)
+    has_class_values = values.shape[1] in (1, len(classes)) and not _compares_pairs(estimator)
+    if not has_class_values or not np.isfinite(values).all():
         return None
     return log_expit(values) if multilabel else log_probabilities(values, 1.0)
 
 
-def _logarithms(probabilities, n, classes, estimator):
-    columns = getattr(probabilities, "column_names", getattr(probabilities, "columns", None))
-    if columns is not None and type(columns).__name__ != "RangeIndex":
-        if set(columns) != set(classes.tolist()):
-            raise ValueError(
-                f"Columns of probabilities must be named as the classes ({few(classes)}). "
-                f"{name_of(estimator)} gave {few(columns)} instead."
-            )
-        probabilities = np.column_stack([probabilities[name] for name in classes.tolist()])
+def _compares_pairs(estimator: Any) -> bool:
+    """Test for one-versus-one decision values: of three classes there are as many as of pairs."""
+    parameters = getattr(estimator, "get_params", dict)()
+    return any(
+        value == "ovo"
+        for name, value in parameters.items()
+        if name.endswith("decision_function_shape")
+    )
+
+
+def _logarithms(probabilities: Any, n: int, classes: np.ndarray, estimator: Any) -> np.ndarray:
+    """Logarithms of probabilities, (n, n_classes), of which those of 0 are finite."""
+    table = _order_columns(probabilities, classes, estimator)
+    expected_shape = (n, len(classes))
     try:
-        probabilities = np.asarray(probabilities, np.float64)
-        problem = f"the shape {probabilities.shape}"
+        values = np.asarray(table, np.float64)
+        problem = "" if values.shape == expected_shape else f"the shape {values.shape}"
     except (TypeError, ValueError) as error:
         problem = f"other values ({error})"
-    if problem != f"the shape {(n, len(classes))}":
+    if problem:
         raise ValueError(
             f"Probabilities must be a table of {n:,} rows and one column for each of the "
             f"{len(classes)} classes ({few(classes)}). {name_of(estimator)} gave {problem} instead."
         )
-    if not (np.isfinite(probabilities).all() and (probabilities >= 0).all()):
+
+    if not (np.isfinite(values).all() and (values >= 0).all()):
         raise ValueError(
             f"Probabilities must be finite and at least 0. {name_of(estimator)} gave others."
         )
-    return np.log(np.maximum(probabilities, MIN_PROBABILITY))
+    return np.log(np.maximum(values, MIN_PROBABILITY))
+
+
+def _order_columns(probabilities: Any, classes: np.ndarray, estimator: Any) -> Any:
+    """Probabilities with columns in the order of the classes, where the columns have names."""
+    columns = getattr(probabilities, "column_names", getattr(probabilities, "columns", None))
+    if columns is None or type(columns).__name__ == "RangeIndex":
+        return probabilities
+
+    names = classes.tolist()
+    if set(columns) != set(names):
+        raise ValueError(
+            f"Columns of probabilities must be named as the classes ({few(classes)}). "
+            f"{name_of(estimator)} gave {few(columns)} instead."
+        )
+    return np.column_stack([probabilities[name] for name in names])
 
 
 def name_of(estimator: Any) -> str:
