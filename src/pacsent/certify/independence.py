@@ -1,4 +1,4 @@
-"""Which rows depend on each other, which of them are counted, and which are held out.
+"""Rows that depend on each other, those of them that are counted, and those that are held out.
 
 Why texts repeat decides which rows are independent draws (`repeats`); texts of one group never are:
 each group is held out or fitted as a whole, and counts as one example.
@@ -61,8 +61,12 @@ def dependent_clusters(X: Any, *, n_rows: int | None = None) -> np.ndarray:
         )
 
         return near_duplicate_clusters(X)
-    _, first, clusters = np.unique(row_fingerprints(X), return_index=True, return_inverse=True)
-    return np.argsort(np.argsort(first))[clusters]
+
+    fingerprints = row_fingerprints(X)
+    _, first_rows, sorted_number = np.unique(fingerprints, return_index=True, return_inverse=True)
+    by_occurrence = np.argsort(first_rows)  # (n_distinct,)
+    number_of_sorted = np.argsort(by_occurrence)
+    return number_of_sorted[sorted_number]
 
 
 def traffic_error_upper(
@@ -80,22 +84,47 @@ def traffic_error_upper(
     has, of which `max_repeats`, fixed beforehand, is the largest possible number. If rows are
     independent draws, `certify_predictions(repeats="traffic")` is, and needs no such number.
 
+    Parameters
+    ----------
+    y_true, y_pred : array, (n,)
+    texts : list of str, or other rows
+    max_repeats : int
+        Largest possible number of rows of a cluster.
+    delta : float, default=0.05
+        Probability that the bound is false.
+    random_state : int, RandomState, Generator or None, default=None
+        Draws the order of the clusters.
+
+    Returns
+    -------
+    float
+
+    References
+    ----------
+    Theorem 21 of docs/theory.md.
+
+    Examples
+    --------
     >>> texts = [f"t{n // 2}a t{n // 2}b" for n in range(200)]  # each text twice
     >>> round(traffic_error_upper([1] * 200, [1] * 190 + [0] * 10, texts, max_repeats=2), 1)
     0.1
     """
-    y_true, y_pred = np.asarray(y_true), np.asarray(y_pred)
-    clusters = dependent_clusters(texts, n_rows=len(y_true))
-    sizes = np.bincount(clusters)
-    if sizes.max() > check_count("max_repeats", max_repeats):
-        raise ValueError(f"max_repeats must be at least {sizes.max()}: a text occurs so often.")
-    order = np.random.default_rng(as_seed(random_state)).permutation(sizes.size)
-    n_right = np.bincount(clusters, weights=y_true == y_pred)
+    true = np.asarray(y_true)
+    clusters = dependent_clusters(texts, n_rows=len(true))
+    sizes = np.bincount(clusters)  # (n_clusters,)
+    largest = sizes.max()
+    if largest > check_count("max_repeats", max_repeats):
+        raise ValueError(f"max_repeats must be at least {largest}: a text occurs so often.")
+
+    rng = np.random.default_rng(as_seed(random_state))
+    order = rng.permutation(sizes.size)
+    is_right = true == np.asarray(y_pred)
+    n_right = np.bincount(clusters, weights=is_right)
     return 1.0 - ratio_at_least(n_right[order], sizes[order], float(max_repeats), delta)
 
 
 class Draws(NamedTuple):
-    """Which rows count as independent draws, and what new draws are."""
+    """Rows that count as independent draws, and the population of new draws."""
 
     samples: dict[str, np.ndarray]  # rows by the names of `repeats`
     clusters: np.ndarray  # (n,) of near-duplicates, or groups
@@ -106,11 +135,18 @@ class Draws(NamedTuple):
     def parts(self, name: str) -> dict[str, Any]:
         """The fields of a certificate about the rows of one sample."""
         rows = self.samples[name]
-        n_repeats = rows.size - np.unique(self.clusters[rows]).size
-        if name != TRAFFIC:  # those that do not count
-            n_repeats = int(np.isin(self.clusters, self.clusters[rows]).sum()) - rows.size
-        fields = {"scope": self.scope, "n_groups": self.n_groups}
-        return {"n": rows.size, "n_duplicates": n_repeats} | fields
+        sampled_clusters = self.clusters[rows]
+        if name == TRAFFIC:
+            n_repeats = rows.size - np.unique(sampled_clusters).size
+        else:  # those that do not count
+            n_rows_of_clusters = int(np.isin(self.clusters, sampled_clusters).sum())
+            n_repeats = n_rows_of_clusters - rows.size
+        return {
+            "n": rows.size,
+            "n_duplicates": n_repeats,
+            "scope": self.scope,
+            "n_groups": self.n_groups,
+        }
 
 
 def independent_draws(
@@ -121,20 +157,41 @@ def independent_draws(
     repeats: str | None = None,
     samples: dict[str, np.ndarray] | None = None,
 ) -> Draws:
-    """The samples of n rows that are given, or those of rows that nothing was fitted on."""
-    clusters = np.arange(n) if clusters is None else clusters
+    """The samples of n rows that are given, or those of rows that nothing was fitted on.
+
+    Parameters
+    ----------
+    n : int
+    clusters : array, (n,), or None
+        The near-duplicate cluster of each row; None if no rows repeat.
+    group_of : array, (n,), or None
+    seed : int
+        Draws one row of each cluster, or of each group, and the order of the rows.
+    repeats : {"traffic", "copies"} or None
+        Why texts repeat.
+    samples : dict of name to array, optional
+        The rows of each sample, where not all rows may be in them.
+
+    Returns
+    -------
+    Draws
+    """
     n_groups = 0 if group_of is None else np.unique(group_of).size
     if n_groups >= MIN_HELD_OUT_GROUPS:
         refuse_repeats_of_groups(repeats)
         groups = np.asarray(group_of)
-        return Draws({SAME: one_row_per_cluster(groups, seed)}, groups, groups, "groups", 0)
+        samples_of_groups = {SAME: one_row_per_cluster(groups, seed)}
+        return Draws(samples_of_groups, groups, groups, scope="groups", n_groups=0)
+
+    if clusters is None:
+        clusters = np.arange(n)
     if samples is None:
         samples = draw_samples(clusters, repeats, seed)
     else:  # in an order that does not depend on what the rows are
         rng = np.random.default_rng(seed)
         samples = {name: rng.permutation(np.sort(rows)) for name, rows in samples.items()}
     scope = "same groups" if n_groups else "texts"
-    return Draws(samples, clusters, None, scope, n_groups)
+    return Draws(samples, clusters, group_of=None, scope=scope, n_groups=n_groups)
 
 
 def holdout_fraction(calibration_size: Any, n_units: int) -> float:
@@ -200,23 +257,22 @@ def hold_out(
         Draws the rows; what `as_seed` makes of a `random_state`.
     n_labelled, cluster_rows : see `divide_rows`
         Rows after the first `n_labelled` are held out with nothing, but fitted or left out.
+
+    Returns
+    -------
+    Split
     """
     seed = as_seed(seed)
     check_repeats(repeats)
-    clusters = np.asarray(clusters)
-    n = clusters.size if n_labelled is None else n_labelled
-    scope = "texts"
     if groups is not None:
         n_groups = np.unique(groups).size
-        scope = "same groups"
-        if round(holdout_fraction(calibration_size, n_groups) * n_groups) >= MIN_HELD_OUT_GROUPS:
+        n_held_out = round(holdout_fraction(calibration_size, n_groups) * n_groups)
+        if n_held_out >= MIN_HELD_OUT_GROUPS:
             refuse_repeats_of_groups(repeats)
-            fraction, is_held_out = _hold_out_whole(np.asarray(groups), calibration_size, seed)
-            held_out_rows = np.flatnonzero(is_held_out)
-            samples = {SAME: held_out_rows}
-            training_rows = np.flatnonzero(~is_held_out)
-            return Split(training_rows, held_out_rows, seed, fraction, "groups", samples)
+            return _hold_out_groups(np.asarray(groups), calibration_size, seed)
 
+    clusters = np.asarray(clusters)
+    n = clusters.size if n_labelled is None else n_labelled
     is_free = np.ones(clusters.size, bool)
     if repeats == TRAFFIC:
         fraction, is_held_out = _hold_out_whole(np.arange(n), calibration_size, seed)
@@ -225,33 +281,65 @@ def hold_out(
     elif repeats == COPIES or np.unique(clusters).size == clusters.size:
         fraction, is_held_out = _hold_out_whole(clusters[:n], calibration_size, seed)
         rows = np.flatnonzero(is_held_out)
-        is_free = ~np.isin(clusters, clusters[rows])  # of rows by a machine, copies are left out
-        samples = {repeats or SAME: rows[one_row_per_cluster(clusters[rows], seed)]}
+        held_out_clusters = clusters[rows]
+        is_free = ~np.isin(clusters, held_out_clusters)  # of rows by a machine, copies are left out
+        sampled = one_row_per_cluster(held_out_clusters, seed)
+        samples = {repeats or SAME: rows[sampled]}
     else:
         fraction = holdout_fraction(calibration_size, n)
         rng = np.random.default_rng([seed, 3])
         division = divide_rows(clusters, fraction, rng, n_labelled=n, cluster_rows=cluster_rows)
         is_free, samples = division
         if COPIES in samples and not samples[COPIES].size:
+            n_clusters = np.unique(clusters).size
             raise ValueError(
                 "calibration_size must leave some texts out of training with all of their "
-                f"near-duplicates. None were: {n:,} texts have {np.unique(clusters).size:,} "
+                f"near-duplicates. None were: {n:,} texts have {n_clusters:,} "
                 "clusters. Give more texts, or state how they were collected, such as "
                 "repeats='traffic'."
             )
-    held_out_rows = np.flatnonzero(~is_free[:n])
-    return Split(np.flatnonzero(is_free), held_out_rows, seed, fraction, scope, samples)
+
+    return Split(
+        training_rows=np.flatnonzero(is_free),
+        held_out_rows=np.flatnonzero(~is_free[:n]),
+        seed=seed,
+        fraction=fraction,
+        scope="texts" if groups is None else "same groups",
+        samples=samples,
+    )
 
 
-def _hold_out_whole(units, calibration_size, seed):
-    """The fraction, and which rows are in the random part of the units that is held out."""
-    _, first, unit = np.unique(units, return_index=True, return_inverse=True)
-    fraction = holdout_fraction(calibration_size, first.size)
-    shuffled = np.random.default_rng(seed).permutation(first.size)
-    is_held_out = np.zeros(first.size, bool)
+def _hold_out_groups(groups: np.ndarray, calibration_size: Any, seed: int) -> Split:
+    """Hold out whole groups, for a guarantee for new ones."""
+    fraction, is_held_out = _hold_out_whole(groups, calibration_size, seed)
+    held_out_rows = np.flatnonzero(is_held_out)
+    return Split(
+        training_rows=np.flatnonzero(~is_held_out),
+        held_out_rows=held_out_rows,
+        seed=seed,
+        fraction=fraction,
+        scope="groups",
+        samples={SAME: held_out_rows},
+    )
+
+
+def _hold_out_whole(
+    units: np.ndarray, calibration_size: Any, seed: int
+) -> tuple[float, np.ndarray]:
+    """The fraction held out, and whether each row is of the units that are, drawn at random."""
+    _, first_rows, unit_of = np.unique(units, return_index=True, return_inverse=True)
+    n_units = first_rows.size
+    fraction = holdout_fraction(calibration_size, n_units)
+    n_held_out = max(1, round(fraction * n_units))
+
     # units are numbered as they come, whatever their names
-    is_held_out[np.argsort(first)[shuffled[: max(1, round(fraction * first.size))]]] = True
-    return fraction, is_held_out[unit]
+    by_occurrence = np.argsort(first_rows)
+    shuffled = np.random.default_rng(seed).permutation(n_units)
+    held_out_units = by_occurrence[shuffled[:n_held_out]]
+
+    is_held_out = np.zeros(n_units, bool)
+    is_held_out[held_out_units] = True
+    return fraction, is_held_out[unit_of]
 
 
 def refuse_repeats_of_groups(repeats: str | None) -> None:

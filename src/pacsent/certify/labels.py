@@ -98,16 +98,16 @@ class Labels(ABC):
     @property
     @abstractmethod
     def answers(self) -> Any:
-        """What certificates count: a list of classes, or a matrix of bool for sets of labels."""
+        """The answers that certificates count: a list of classes, or a matrix of bool for sets."""
 
     @abstractmethod
     def is_correct(self, predictions: np.ndarray) -> np.ndarray:
-        """Which rows are predicted exactly right, (n,); sets are predicted as a matrix of bool."""
+        """True for rows that are predicted exactly right, (n,); of sets a matrix is predicted."""
 
     @staticmethod
     @abstractmethod
     def have_any(encoded: np.ndarray, is_chosen: np.ndarray) -> np.ndarray:
-        """Which encoded rows have a class of those that are chosen, (n_classes,) of bool."""
+        """True for encoded rows that have one of the classes that `is_chosen`, (n_classes,)."""
 
     @abstractmethod
     def learnable(self, rows: np.ndarray) -> tuple[np.ndarray, Self]:
@@ -121,7 +121,7 @@ class Labels(ABC):
 
     @abstractmethod
     def targets(self, rows: np.ndarray, *, as_given: bool) -> Any:
-        """What an estimator is fitted on: classes, or a matrix of 0 and 1.
+        """The targets that an estimator is fitted on: classes, or a matrix of 0 and 1.
 
         With `as_given`, sets of labels are in the form that they were given in.
         """
@@ -161,17 +161,20 @@ class ClassLabels(Labels):
         values = as_labels(y, n_texts)
         names = sorted(set(values))
         if len(names) < 2:
+            only_name = few(names) or "none"
             raise ValueError(
-                f"labels must have at least two classes. Got {few(names) or 'none'} instead. Add "
-                "texts."
+                f"labels must have at least two classes. Got {only_name} instead. Add texts."
             )
+
         classes = as_classes(names)
         encoded = _encode(classes, values)
         counts = np.bincount(encoded)
-        if (counts >= 2).sum() < 2:
+        is_rare = counts < 2
+        if (~is_rare).sum() < 2:
+            rare_classes = few(classes[is_rare])
             raise ValueError(
                 "Two classes must have at least two texts each. Got one text of "
-                f"{few(classes[counts < 2])} instead. Add texts."
+                f"{rare_classes} instead. Add texts."
             )
         _warn_of_spellings(names)
         return cls(classes, encoded)
@@ -180,10 +183,11 @@ class ClassLabels(Labels):
     def of_classes(cls, classes: np.ndarray, y: Any, n_texts: int) -> Self:
         """Read a column; other labels become further classes, if some label is of these classes."""
         values = as_labels(y, n_texts)
-        known = set(classes.tolist())
-        if not known.isdisjoint(values) and not known.issuperset(values):
-            others = sorted(set(values) - known)
-            classes = as_classes([*classes.tolist(), *others])
+        names = classes.tolist()
+        occurring = set(values)
+        new_names = occurring.difference(names)
+        if new_names and not occurring.isdisjoint(names):
+            classes = as_classes([*names, *sorted(new_names)])
         return cls(classes, _encode(classes, values))
 
     @classmethod
@@ -203,41 +207,46 @@ class ClassLabels(Labels):
         return is_chosen[encoded]
 
     def learnable(self, rows: np.ndarray) -> tuple[np.ndarray, Self]:
-        rows = self._learnable_rows(rows)
-        occurring, encoded = np.unique(self.encoded[rows], return_inverse=True)
-        labels = replace(self.select(rows), classes=self.classes[occurring], encoded=encoded)
-        return rows, labels
+        learnable_rows = self._learnable_rows(rows)
+        occurring, encoded = np.unique(self.encoded[learnable_rows], return_inverse=True)
+        selected = self.select(learnable_rows)
+        labels = replace(selected, classes=self.classes[occurring], encoded=encoded)
+        return learnable_rows, labels
 
     def training_rows(
         self, rows: np.ndarray, calibration_size: Any, clusters: np.ndarray
     ) -> np.ndarray:
         # held-out texts of a class that is left out count as errors
-        rows = self._learnable_rows(rows)
-        if np.unique(self.encoded[rows]).size < 2:
+        learnable_rows = self._learnable_rows(rows)
+        n_classes = np.unique(self.encoded[learnable_rows]).size
+        if n_classes < 2:
+            n_clusters = np.unique(clusters).size
             raise ValueError(
                 "calibration_size must leave at least two texts of two classes. Got "
-                f"{calibration_size!r} for {np.unique(clusters).size:,} texts that are no "
+                f"{calibration_size!r} for {n_clusters:,} texts that are no "
                 "near-duplicates, which are held out together. Hold out less, or add texts."
             )
-        return rows
+        return learnable_rows
 
-    def _learnable_rows(self, rows):
+    def _learnable_rows(self, rows: np.ndarray) -> np.ndarray:
         """Rows of classes with at least two texts: no other one can be learnt and checked."""
         counts = np.bincount(self.encoded[rows], minlength=self.classes.size)
         is_rare = counts < 2
         if is_rare.any():
+            rare_classes = few(self.classes[is_rare])
             warn_caller(
                 f"Classes with fewer than two training texts are never predicted: "
-                f"{few(self.classes[is_rare])} ({is_rare.sum():,} of {self.classes.size:,}). Add "
-                "texts."
+                f"{rare_classes} ({is_rare.sum():,} of {self.classes.size:,}). Add texts."
             )
-        return rows[~is_rare[self.encoded[rows]]]
+        has_rare_class = is_rare[self.encoded[rows]]
+        return rows[~has_rare_class]
 
     def targets(self, rows: np.ndarray, *, as_given: bool) -> np.ndarray:
         return self.classes[self.encoded[rows]]
 
     def estimator_classes(self, estimator: Any, rows: np.ndarray) -> np.ndarray:
-        return classes_of(estimator, None, self.classes[np.unique(self.encoded[rows])])
+        occurring = np.unique(self.encoded[rows])
+        return classes_of(estimator, None, self.classes[occurring])
 
 
 @dataclass(frozen=True, eq=False)
@@ -260,17 +269,21 @@ class LabelSets(Labels):
         has = matrix.has
         names = matrix.column_names
         if len(names) < 2:
+            only_name = few(names) or "none"
             raise ValueError(
-                f"labels must have at least two different labels. Got {few(names) or 'none'} "
+                f"labels must have at least two different labels. Got {only_name} "
                 "instead. For a single label, give every text one of two classes."
             )
+
         classes = as_classes(names)
         n_with = has.sum(axis=0)
-        is_rare = (n_with < 2) | (len(has) - n_with < 2)
+        n_without = len(has) - n_with
+        is_rare = np.minimum(n_with, n_without) < 2
         if is_rare.any():
+            rare_labels = few(classes[is_rare])
             raise ValueError(
                 "Every label must have at least two texts with it and two without. Got fewer of "
-                f"{few(classes[is_rare])} instead. Add texts, or leave the label out."
+                f"{rare_labels} instead. Add texts, or leave the label out."
             )
         return cls(classes, has, are_sets=matrix.are_sets, given=given)
 
@@ -308,12 +321,14 @@ class LabelSets(Labels):
         self, rows: np.ndarray, calibration_size: Any, clusters: np.ndarray
     ) -> np.ndarray:
         has = self.encoded[rows]
-        counts = np.minimum(has.sum(axis=0), (~has).sum(axis=0))
-        if (counts < 2).any():
+        n_with = has.sum(axis=0)
+        n_without = (~has).sum(axis=0)
+        is_rare = np.minimum(n_with, n_without) < 2
+        if is_rare.any():
+            rare_labels = few(self.classes[is_rare])
             raise ValueError(
                 "calibration_size must leave at least two texts with each label, and two "
-                f"without. {few(self.classes[counts < 2])} has fewer left. Hold out less, or add "
-                "texts."
+                f"without. {rare_labels} has fewer left. Hold out less, or add texts."
             )
         return rows
 
@@ -337,11 +352,13 @@ def names_and_target_type(y: Any, n_texts: int) -> tuple[list, str]:
     matrix = parse_sets(y, n_texts)
     if matrix is None:
         return as_labels(y, n_texts, "y"), "classes"
-    return as_labels(matrix.column_names, name="y"), "sets" if matrix.are_sets else "indicator"
+    names = as_labels(matrix.column_names, name="y")
+    target_type = "sets" if matrix.are_sets else "indicator"
+    return names, target_type
 
 
 def is_multilabel(classifier: Any) -> bool:
-    """Whether a classifier gives sets of labels."""
+    """Test for a classifier that gives sets of labels."""
     return getattr(classifier, "target_type_", "classes") != "classes"
 
 
@@ -358,6 +375,7 @@ def as_labels(labels: Any, n_texts: int | None = None, name: str = "labels") -> 
     if not types <= {str, int, bool, float}:
         values = [_plain(value, row, name) for row, value in enumerate(values)]
         types = set(map(type, values))
+
     if str in types and len(types) > 1:
         number = next(value for value in values if type(value) is not str)
         raise ValueError(
@@ -368,25 +386,30 @@ def as_labels(labels: Any, n_texts: int | None = None, name: str = "labels") -> 
     return values
 
 
-def _plain(value, row, name):
+def _plain(value: Any, row: int, name: str) -> Any:
     """A label of a subclass (an Enum, a NumPy scalar) as the plain value that is equal to it."""
     for kinds, make in _PLAIN:
-        if isinstance(value, kinds) and make(value) == value:
-            return make(value)
+        if isinstance(value, kinds):
+            plain = make(value)
+            if plain == value:
+                return plain
+
+    shown = str(value)[:40]
     as_string = "y.decode()" if isinstance(value, bytes) else "str(y)"
     raise ValueError(
         f"{name} must be strings, integers, booleans or finite floats, all of one kind. Got "
-        f"{type(value).__name__} {str(value)[:40]!r} in row {row:,} instead. Turn them into "
+        f"{type(value).__name__} {shown!r} in row {row:,} instead. Turn them into "
         f"strings: [{as_string} for y in {name}]"
     )
 
 
-def _warn_of_spellings(names):
+def _warn_of_spellings(names: list) -> None:
     """Warn of classes whose names differ in case or spaces only."""
-    spellings: dict[str, Any] = {}
+    name_of_spelling: dict[str, Any] = {}
     variants = []
     for name in names:
-        other = spellings.setdefault(str(name).strip().casefold(), name)
+        spelling = str(name).strip().casefold()
+        other = name_of_spelling.setdefault(spelling, name)
         if other is not name:
             variants.append(f"{name!r} and {other!r}")
     if variants:
@@ -398,9 +421,11 @@ def _warn_of_spellings(names):
 
 def as_classes(names: list) -> np.ndarray:
     """Different labels as an array that holds each of them exactly."""
+    types = set(map(type, names))
     dtype: Any = None
-    if {int} <= set(map(type, names)) <= {int, bool}:
+    if {int} <= types <= {int, bool}:
         dtype = np.int64 if max(names) < 2**63 else np.uint64
+
     try:
         classes = np.array(names, dtype)
         if classes.dtype.kind == "U":
@@ -409,6 +434,7 @@ def as_classes(names: list) -> np.ndarray:
         survives = is_finite and classes.tolist() == names
     except (OverflowError, UnicodeEncodeError):
         survives = False
+
     if not survives:
         changed = next((name for name in names if not _survives(name)), names[0])
         raise ValueError(
@@ -418,9 +444,11 @@ def as_classes(names: list) -> np.ndarray:
     return classes
 
 
-def _survives(name) -> bool:
+def _survives(name: Any) -> bool:
+    """Test for a label that an array can hold."""
     if isinstance(name, str):
-        return not name.endswith("\0") and name == name.encode("utf-8", "replace").decode()
+        as_stored = name.encode("utf-8", "replace").decode().rstrip("\0")
+        return name == as_stored
     return -(2**63) <= name < 2**64
 
 
@@ -432,25 +460,31 @@ def class_indices(classes: np.ndarray, labels: Any, n_texts: int | None = None) 
 def _encode(classes: np.ndarray, values: list) -> np.ndarray:
     """`class_indices` of labels that `as_labels` has read."""
     index_of = {name: index for index, name in enumerate(classes.tolist())}
-    unknown = sorted({value for value in values if value not in index_of}, key=str)
+    unknown = {value for value in values if value not in index_of}
     if unknown:
+        unknown_names = few(sorted(unknown, key=str))
         raise ValueError(
-            f"labels must be among the classes of training ({few(classes)}). Got {few(unknown)} "
+            f"labels must be among the classes of training ({few(classes)}). Got {unknown_names} "
             "instead. Correct the labels, or fit again with those texts."
         )
-    return np.fromiter((index_of[value] for value in values), np.int64, len(values))
+
+    indices = (index_of[value] for value in values)
+    return np.fromiter(indices, np.int64, len(values))
 
 
 def class_index(classes: np.ndarray, label: Any) -> int:
     """The index of one label among the classes of a classifier."""
-    name = as_labels([label], name="label")[0]
-    if name not in classes.tolist():
-        spellings = {str(c).casefold(): c for c in classes.tolist()}
-        alike = difflib.get_close_matches(str(name).casefold(), spellings, n=1)
-        advice = f" Did you mean {spellings[alike[0]]}?" if alike else ""
-        message = f"label must be a fitted class ({few(classes)}). Got {name} instead."
-        raise ValueError(message + advice)
-    return classes.tolist().index(name)
+    (name,) = as_labels([label], name="label")
+    names = classes.tolist()
+    if name in names:
+        return names.index(name)
+
+    name_of_spelling = {str(other).casefold(): other for other in names}
+    alike = difflib.get_close_matches(str(name).casefold(), name_of_spelling, n=1)
+    message = f"label must be a fitted class ({few(classes)}). Got {name} instead."
+    if alike:
+        message += f" Did you mean {name_of_spelling[alike[0]]}?"
+    raise ValueError(message)
 
 
 def classes_of(estimator: Any, given: Any, labels: Sequence | np.ndarray) -> np.ndarray:
@@ -463,8 +497,10 @@ def classes_of(estimator: Any, given: Any, labels: Sequence | np.ndarray) -> np.
             f"classes must be those of the estimator ({few(own)}), or None. Got {few(given)} "
             "instead."
         )
+
     classes = np.asarray(own)
-    if classes.ndim != 1 or len(set(classes.tolist())) != len(classes) or len(classes) < 2:
+    are_different = classes.ndim == 1 and len(set(classes.tolist())) == len(classes)
+    if not are_different or len(classes) < 2:
         raise ValueError(
             f"classes must be at least two different labels. Got {few(classes.tolist())} instead."
         )
@@ -484,7 +520,9 @@ class LabelMatrix(NamedTuple):
     @property
     def column_names(self) -> list:
         """The label of each column: its name, or its number."""
-        return list(range(self.has.shape[1])) if self.names is None else self.names
+        if self.names is None:
+            return list(range(self.has.shape[1]))
+        return self.names
 
     def columns(self, classes: Any, n_labels: int) -> np.ndarray:
         """Whether each text has each label of `classes`, (n, n_labels) of bool.
@@ -497,14 +535,16 @@ class LabelMatrix(NamedTuple):
                 "classes=, the label of each column. Got none instead."
             )
         if classes is None or self.names is None:
-            if self.has.shape[1] != n_labels:
+            n_columns = self.has.shape[1]
+            if n_columns != n_labels:
                 raise ValueError(
                     f"labels must have a column for each of the {n_labels} labels. Got "
-                    f"{self.has.shape[1]} instead."
+                    f"{n_columns} instead."
                 )
             return self.has
 
-        column_of = {name: c for c, name in enumerate(as_labels(classes, name="classes"))}
+        class_names = as_labels(classes, name="classes")
+        column_of = {name: column for column, name in enumerate(class_names)}
         if len(column_of) != n_labels:
             raise ValueError(
                 f"classes must be {n_labels} different labels, one for each column. Got "
@@ -516,8 +556,10 @@ class LabelMatrix(NamedTuple):
                 f"labels must be among the known ones ({few(column_of)}). Got {few(unknown)} "
                 "instead. Correct the labels, or fit again with those texts."
             )
+
+        columns = [column_of[name] for name in self.names]
         has = np.zeros((len(self.has), n_labels), bool)
-        has[:, [column_of[name] for name in self.names]] = self.has
+        has[:, columns] = self.has
         return has
 
 
@@ -533,12 +575,15 @@ def parse_sets(labels: Any, n_texts: int) -> LabelMatrix | None:
 
 def _matrix_or_column(labels: Any, n_texts: int) -> LabelMatrix | list:
     """`parse_sets`; where every text has one label of its own, the column, not checked."""
-    columns = getattr(labels, "column_names", None)
-    columns = list(getattr(labels, "columns", []) if columns is None else columns)
+    column_names = getattr(labels, "column_names", None)
+    if column_names is None:
+        column_names = getattr(labels, "columns", [])
+    column_names = list(column_names)
     if hasattr(labels, "toarray"):  # a sparse matrix
         labels = labels.toarray()
-    if len(columns) > 1 or (getattr(labels, "ndim", 1) == 2 and labels.shape[1] > 1):
-        return _parse_indicator(labels, columns, n_texts)
+    has_columns = getattr(labels, "ndim", 1) == 2 and labels.shape[1] > 1
+    if len(column_names) > 1 or has_columns:
+        return _parse_indicator(labels, column_names, n_texts)
 
     values = as_column(labels, "labels")
     is_set = [isinstance(value, _SETS) for value in values]
@@ -551,7 +596,11 @@ def _matrix_or_column(labels: Any, n_texts: int) -> LabelMatrix | list:
             f"instead ({values[row]!r} in row {row:,}). Turn single labels into sets: {{label}}."
         )
     check_length(values, n_texts, "labels")
+    return _matrix_of_sets(values)
 
+
+def _matrix_of_sets(values: list) -> LabelMatrix:
+    """The matrix of one set, list, tuple or array of labels for each text."""
     sets = [value.tolist() if isinstance(value, np.ndarray) else list(value) for value in values]
     may_be_rows = not any(isinstance(value, (set, frozenset)) for value in values)
     if may_be_rows and _look_like_indicator_rows(sets):
@@ -562,30 +611,39 @@ def _matrix_or_column(labels: Any, n_texts: int) -> LabelMatrix | list:
 
     flat = as_labels([label for label_set in sets for label in label_set])
     names = sorted(set(flat))
-    column_of = {name: c for c, name in enumerate(names)}
-    row_of = np.repeat(np.arange(n_texts), [len(label_set) for label_set in sets])
-    has = np.zeros((n_texts, len(names)), bool)
-    has[row_of, [column_of[name] for name in flat]] = True
+    column_of_name = {name: column for column, name in enumerate(names)}
+
+    # Each label of a text is one entry of the matrix.
+    sizes = [len(label_set) for label_set in sets]
+    rows = np.repeat(np.arange(len(sets)), sizes)
+    columns = [column_of_name[name] for name in flat]
+    has = np.zeros((len(sets), len(names)), bool)
+    has[rows, columns] = True
     return LabelMatrix(names, has, are_sets=True)
 
 
-def _look_like_indicator_rows(sets):
-    """Whether lists are of one length above one, and of zeros and ones only."""
-    has_one_length = len(set(map(len, sets))) == 1 and len(sets[0]) > 1
-    return has_one_length and all(
+def _look_like_indicator_rows(sets: list[list]) -> bool:
+    """Test for lists of one length above one, of zeros and ones only."""
+    lengths = set(map(len, sets))
+    if len(lengths) > 1 or len(sets[0]) < 2:
+        return False
+    return all(
         type(value) in (int, bool, float) and value in (0, 1) for row in sets for value in row
     )
 
 
-def _parse_indicator(labels, columns, n_texts):
-    matrix = np.asarray(labels.to_pandas() if hasattr(labels, "to_pandas") else labels)
+def _parse_indicator(labels: Any, columns: list, n_texts: int) -> LabelMatrix:
+    """An indicator matrix of 0 and 1, with the names of its columns if it has any."""
+    table = labels.to_pandas() if hasattr(labels, "to_pandas") else labels
+    matrix = np.asarray(table)
     try:
         numbers = matrix.astype(float)
     except (TypeError, ValueError):
         numbers = np.full(matrix.shape, np.nan)
-    wrong = np.argwhere((numbers != 0) & (numbers != 1))
-    if wrong.size:
-        row, column = wrong[0]
+
+    is_wrong = (numbers != 0) & (numbers != 1)
+    if is_wrong.any():
+        row, column = np.argwhere(is_wrong)[0]
         shown = f"the columns {few(columns)}" if columns else f"{matrix.shape[1]} columns"
         raise ValueError(
             f"labels with {shown} must be an indicator matrix of 0 and 1. Got "
