@@ -4,7 +4,7 @@ import hashlib
 import os
 from collections.abc import Mapping
 from mmap import mmap
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -80,7 +80,7 @@ def _bytes_of(array: np.ndarray) -> memoryview:
 def _mapped_file(array: np.ndarray) -> _MappedFile | None:
     """The file that an array lies in; None if the array can be changed, or the file is gone."""
     path = None
-    owner = array
+    owner: Any = array
     while isinstance(owner, np.ndarray):
         if owner.flags.writeable:
             return None
