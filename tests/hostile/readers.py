@@ -40,13 +40,13 @@ from pacsent import (
     load,
     make_encoder,
     paper,
+    registry,
     storage,
     text,
 )
 from pacsent.paper import benchmark_datasets as datasets
 from pacsent.paper import labelled as labelled_texts
 from pacsent.paper import report, reproduction
-from pacsent.registry import MODULES
 from pacsent.sentences import ExternalEncoder, as_encoder, methods
 from pacsent.words import compress, formats
 from pacsent.words.subwords import Subwords
@@ -161,7 +161,8 @@ def saved_classes() -> dict[str, Callable[[], list[Tree]]]:
         settings = {"n_jobs": 1, **QUICK.get(method.removeprefix("i-"), {})}
         estimator = make_encoder(method, words(), **settings)
         makers.setdefault(type(estimator).__name__, lambda e=estimator: saved(e.fit(TEXTS)))
-    kinds = {name for role, name in MODULES if role == "kind"} - {"SentenceVectorizer"}
+    # A `SentenceVectorizer` is one of the estimators.
+    kinds = set(registry.MODULES["model"]) - {"SentenceVectorizer"}
     missing = (set(methods.ESTIMATORS) | kinds) - set(makers)
     assert not missing, f"add how to make a saved {missing}"
     return makers
