@@ -37,7 +37,7 @@ _dual_epoch = entry_point(
 
 @dataclass(frozen=True, eq=False)
 class FeatureRows:
-    """What is known of the texts: a sparse part (indptr, indices, data) and a dense one.
+    """Features of the texts: a sparse part (indptr, indices, data) and a dense one.
 
     The rows of the weights are those of the sparse features, of the dense ones, and the intercept.
     """

@@ -60,7 +60,7 @@ class Array:
         self.optional = optional
 
     def from_param(self, array: Any) -> Any:
-        """What holds the address of the array; called by ctypes."""
+        """Return an object with the address of the array; called by ctypes."""
         if array is None and self.optional:
             return None
         is_bound = type(array) is BoundArray
@@ -82,7 +82,7 @@ _AT_BUFFER: Callable[[Any], Any] = (ctypes.c_char * 0).from_buffer
 
 
 def _address(array: np.ndarray) -> int:
-    """Where a contiguous array begins."""
+    """Address of a contiguous array."""
     return ctypes.addressof(_AT_BUFFER(array)) if array.flags.writeable else array.ctypes.data
 
 
@@ -213,7 +213,7 @@ def _load() -> tuple[ctypes.CDLL | None, str]:
 
 
 def is_available() -> bool:
-    """Whether compiled kernels can be called."""
+    """True if compiled kernels can be called."""
     return _load()[0] is not None
 
 
@@ -252,7 +252,7 @@ def entry_point(name: str, *types: Any, returns: Any = None) -> Callable[..., An
 
 
 def needs_twins() -> bool:
-    """Whether NumPy must do the work of the compiled kernels, which is said once."""
+    """True if NumPy must do the work of the compiled kernels; it warns of that once."""
     if is_available():
         return False
     _warn_of_twins()

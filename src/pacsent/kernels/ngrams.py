@@ -105,7 +105,7 @@ _score_texts = entry_point(
 
 
 class Settings(NamedTuple):
-    """Which n-grams: of low to high tokens, these words and marks or the characters of words."""
+    """Settings of n-grams: of low to high tokens, words and marks, or the characters of words."""
 
     kinds: BoundArray  # (256,) int8, of each byte: SEPARATOR, WORD or MARK
     low: int
@@ -380,7 +380,7 @@ class HashTable:
 
     @property
     def arguments(self) -> tuple[BoundArray, BoundArray, int]:
-        """What kernels are passed for the table."""
+        """Arguments of kernels that stand for the table."""
         return self.keys, self.columns, self.n_slots
 
     def find(self, hashes: np.ndarray) -> np.ndarray:
@@ -489,7 +489,7 @@ def _grams_plainly(
 def count_grams(
     data: np.ndarray, bounds: np.ndarray, settings: Settings, table: HashTable
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Which known n-grams each text has and how often, as (indices, counts, starts) of sparse rows.
+    """Known n-grams of each text and their counts, as (indices, counts, starts) of sparse rows.
 
     Rows are in the order of first occurrence.
     """
@@ -614,6 +614,6 @@ def score_texts_plainly(
 
 
 def _count_per_text(is_counted: np.ndarray, begins: np.ndarray) -> np.ndarray:
-    """How many tokens of each text are counted, (n_texts,)."""
+    """Number of tokens of each text for which `is_counted` is true, (n_texts,)."""
     n_before = np.append(0, np.cumsum(is_counted))  # (n_tokens + 1,)
     return np.diff(n_before[begins])

@@ -45,7 +45,7 @@ _COLUMN_MULTIPLE = 16
 
 
 class Span(NamedTuple):
-    """Which tokens are centres, and the learning rate, which changes linearly."""
+    """The tokens that are centres, and the learning rate, which changes linearly."""
 
     start: int
     stop: int

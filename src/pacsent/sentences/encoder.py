@@ -1,4 +1,4 @@
-"""What the package asks of an encoder of sentences: `Encoder`, and what every encoder derives."""
+"""The protocol of an encoder of sentences, `Encoder`, and a mixin that derives most of it."""
 
 from collections.abc import Iterator
 from typing import Any, ClassVar, Protocol, cast
@@ -91,7 +91,7 @@ class Encoder(Protocol):
         """Set those of the parameters that the encoder has."""
 
     def state(self) -> State:
-        """What `pacsent.save` writes."""
+        """The state that `pacsent.save` writes."""
 
 
 def check_encoder(part: Any) -> Encoder:
@@ -102,7 +102,7 @@ def check_encoder(part: Any) -> Encoder:
 
 
 class EncoderMixin(TransformerMixin):
-    """What every encoder derives from its method `posterior`."""
+    """The methods that every encoder derives from its method `posterior`."""
 
     # Defaults of the protocol, which classes overwrite.
     learns_from_text: ClassVar[bool] = False
@@ -135,12 +135,32 @@ class EncoderMixin(TransformerMixin):
         return self.posterior(X)[0]
 
     def encode(self: Any, texts: Any) -> np.ndarray:
-        """The same as `transform`, under the name that other libraries give it."""
+        """The same as `transform`, under the name that other libraries give it.
+
+        Parameters
+        ----------
+        texts : iterable of str or of token lists, table of one column, or Encoded
+
+        Returns
+        -------
+        means : array, shape (n_sentences, n_dims)
+        """
         return self.posterior(texts)[0]
 
     def similarity(self, a: Any, b: Any) -> np.ndarray:
-        """Cosines of the vectors of sentences, (n_a, n_b), within [-1, 1]."""
-        A, B = (unit_rows(np.asarray(self.encode(X), np.float32)) for X in (a, b))
+        """Cosines of the vectors of sentences.
+
+        Parameters
+        ----------
+        a, b : iterable of str or of token lists, table of one column, or Encoded
+
+        Returns
+        -------
+        cosines : array, shape (n_a, n_b), float32
+            Within [-1, 1]; 0 for sentences without an in-vocabulary word.
+        """
+        A = unit_rows(np.asarray(self.encode(a), np.float32))
+        B = unit_rows(np.asarray(self.encode(b), np.float32))
         return np.clip(A @ B.T, -1.0, 1.0)
 
     def summed_table(self) -> VectorTable | None:
@@ -156,8 +176,9 @@ class EncoderMixin(TransformerMixin):
 
     def set_known_params(self: Any, **params: Any) -> Any:
         """Set those of the parameters that the encoder has; returns self."""
-        known = self.get_params(deep=False)
-        return self.set_params(**{name: value for name, value in params.items() if name in known})
+        own_params = self.get_params(deep=False)
+        known_params = {name: value for name, value in params.items() if name in own_params}
+        return self.set_params(**known_params)
 
     @property
     def _n_features_out(self: Any) -> int:

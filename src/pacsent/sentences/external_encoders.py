@@ -149,7 +149,16 @@ class ExternalEncoder(BaseEncoder):
         return self._probe().shape[1]
 
     def fit(self, X: Any = None, y: Any = None) -> "ExternalEncoder":
-        """Encode the ten sentences of the probe, once; the encoder learns nothing."""
+        """Encode the ten sentences of the probe, once; the encoder learns nothing.
+
+        Parameters
+        ----------
+        X, y : ignored
+
+        Returns
+        -------
+        self
+        """
         self._probe()
         return self
 
@@ -197,7 +206,12 @@ class ExternalEncoder(BaseEncoder):
         self._source.accept_probe(vectors)
 
     def state(self) -> State:
-        """What `pacsent.save` writes: its name and the probe."""
+        """The state that `pacsent.save` writes: its name and the probe.
+
+        Returns
+        -------
+        State
+        """
         return State({"name": self.method_name}, {"probe": self._probe()})
 
     @classmethod
@@ -212,7 +226,17 @@ class ExternalEncoder(BaseEncoder):
         return encoder
 
     def attach(self, encoder: Any) -> "ExternalEncoder":
-        """Use this encoder, if it gives the vectors of the one that was saved."""
+        """Use this encoder, if it gives the vectors of the one that was saved.
+
+        Parameters
+        ----------
+        encoder : encoder
+            Anything that `as_encoder` takes.
+
+        Returns
+        -------
+        self
+        """
         attached = as_encoder(encoder)
         expected = self._probe()
         probe = attached.probe_vectors()
@@ -323,7 +347,7 @@ class ConcatenatedEncoder(BaseEncoder):
         return unit_rows(np.concatenate(blocks, axis=1))
 
     def state(self) -> State:
-        """What `pacsent.save` writes: every encoder, as a part."""
+        """The state that `pacsent.save` writes: every encoder, as a part."""
         parts = {f"encoder{i}": encoder for i, encoder in enumerate(self._fitted_parts())}
         return State({"parameters": {"fade": self.fade}}, {"order": np.arange(len(parts))}, parts)
 
@@ -407,12 +431,12 @@ def as_search_encoder(encoder: Any) -> Encoder:
 
 
 def is_stored(encoder: Any) -> bool:
-    """Whether this is a pair of texts and their vectors, computed elsewhere."""
+    """True for a pair of texts and their vectors, computed elsewhere."""
     return isinstance(encoder, tuple) and len(encoder) == 2 and getattr(encoder[1], "ndim", 0) == 2
 
 
 def open_any(path: str | Path, encoder: Any = None, **options: Any) -> Any:
-    """What `pacsent.load` opens, with the encoder it was made with; or an encoder at a URL."""
+    """Open a model with the encoder that it was made with; or an encoder at a URL."""
     if is_model_name(path):
         return load(path, encoder=encoder, **options)
     return as_encoder(path)

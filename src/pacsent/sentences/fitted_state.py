@@ -1,4 +1,4 @@
-"""What a fitted method keeps: its fitted state, how it is saved, and values derived from it."""
+"""The state of a fitted method: learned values, their form in files, values derived from them."""
 
 import threading
 from collections.abc import Callable, Mapping
@@ -57,7 +57,7 @@ WORD_IDS = Learned(np.int64, (None,), is_words=True)
 
 
 class FitReport(NamedTuple):
-    """What `fit` found in its sentences."""
+    """Counts of the sentences that `fit` was given."""
 
     n_sentences: int
     n_empty: int
@@ -66,7 +66,7 @@ class FitReport(NamedTuple):
 
 @dataclass(frozen=True)
 class FittedState:
-    """What `fit` computed. The next `fit` replaces it as a whole.
+    """Result of `fit`. The next `fit` replaces it as a whole.
 
     `values` are the attributes `name_` by name; those that the class lists as `learned` are saved.
     They hold for `word_vectors` and `swap_roles` alone.

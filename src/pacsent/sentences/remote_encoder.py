@@ -169,7 +169,16 @@ class RemoteEncoder(VectorSource):
         return self  # a copy within the process keeps the key, which a pickle does not
 
     def encode(self, texts: Iterable[str]) -> np.ndarray:
-        """Vectors of the texts, (n, n_dims), float32; only those not in the cache are requested."""
+        """Vectors of the texts; only those that are not in the cache are requested.
+
+        Parameters
+        ----------
+        texts : iterable of str
+
+        Returns
+        -------
+        vectors : array, shape (n_texts, n_dims), float32
+        """
         texts = as_texts(texts)
         missing = self._cache.missing(texts)
         if missing and not self._is_compared:
@@ -177,11 +186,12 @@ class RemoteEncoder(VectorSource):
             missing = self._cache.missing(texts)
 
         n = len(missing)
-        with bar("requesting vectors", total=n, unit="texts", enabled=n > 0) as shown:
-            for start in range(0, len(missing), self.batch_size):
+        with bar("requesting vectors", total=n, unit="texts", enabled=n > 0) as progress:
+            for start in range(0, n, self.batch_size):
                 batch = missing[start : start + self.batch_size]
-                self._cache.add(batch, self.request(batch))
-                shown.advance(len(batch))
+                vectors = self.request(batch)
+                self._cache.add(batch, vectors)
+                progress.advance(len(batch))
         return self._cache.get(texts)
 
     @property
@@ -190,16 +200,35 @@ class RemoteEncoder(VectorSource):
         return self.source
 
     def current_probe(self) -> np.ndarray:
-        """The server's vectors of the ten sentences now, not those in the cache."""
+        """The server's vectors of the ten sentences now, not those in the cache.
+
+        Returns
+        -------
+        vectors : array, shape (10, n_dims)
+        """
         return self.request(list(PROBE))
 
     def accept_probe(self, vectors: np.ndarray) -> None:
-        """Raise ValueError if these vectors of the ten sentences are not those in the cache."""
+        """Raise ValueError if these vectors of the ten sentences are not those in the cache.
+
+        Parameters
+        ----------
+        vectors : array, shape (10, n_dims)
+        """
         self._cache.compare(vectors, self.source)
         self._is_compared = True
 
     def request(self, texts: list[str]) -> np.ndarray:
-        """Vectors of the texts from the server, in one request that is repeated if it fails."""
+        """Vectors of the texts from the server, in one request that is repeated if it fails.
+
+        Parameters
+        ----------
+        texts : list of str
+
+        Returns
+        -------
+        vectors : array, shape (n_texts, n_dims)
+        """
         if self._omitted:
             raise ValueError(
                 f"The encoder of {self.source} was pickled, without its {self._omitted}. Set "

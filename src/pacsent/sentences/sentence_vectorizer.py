@@ -42,7 +42,7 @@ _NON_RESULT_PARAMS = frozenset({"on_empty", "batch_size", "n_jobs", "verbose"})
 
 @dataclass(frozen=True)
 class Name:
-    """What a name in `METHODS` stands for: parameters that it fixes, and its own defaults.
+    """Meaning of a name in `METHODS`: parameters that it fixes, and its own defaults.
 
     `swaps`: whether `i-` before the name swaps the roles of the tables.
     """
@@ -132,7 +132,7 @@ class SentenceVectorizer(
         return next(iter(self.names), "")
 
     def _needs_prior_table(self) -> bool:
-        """Whether these settings read `B_hat` at all."""
+        """True if these settings read `B_hat` at all."""
         return True
 
     def _batch_size(self, n_sentences: int, n_jobs: int) -> int:
@@ -146,7 +146,7 @@ class SentenceVectorizer(
 
     @property
     def is_fitted(self) -> bool:
-        """Whether it can encode sentences."""
+        """True if it can encode sentences."""
         return self.__sklearn_is_fitted__()
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -176,6 +176,10 @@ class SentenceVectorizer(
         X : iterable of str or of token lists, table of one column, or Encoded
             Sentences. Token lists are taken as they are.
         y : ignored
+
+        Returns
+        -------
+        self
         """
         self._check_tables()
         encoded = self.word_vectors.vocabulary.encode(X)
@@ -215,7 +219,17 @@ class SentenceVectorizer(
 
     @check_before
     def fit_transform(self, X: Any, y: Any = None) -> np.ndarray:
-        """`fit(X)`, then `transform(X)`, tokenising once; so `X` may be a generator."""
+        """`fit(X)`, then `transform(X)`, tokenising once; so `X` may be a generator.
+
+        Parameters
+        ----------
+        X : iterable of str or of token lists, table of one column, or Encoded
+        y : ignored
+
+        Returns
+        -------
+        means : array, shape (n_sentences, n_dims)
+        """
         encoded = self.word_vectors.vocabulary.encode(X)
         with warnings.catch_warnings():
             if self.on_empty == "warn":  # `transform` warns of the same sentences
@@ -226,6 +240,10 @@ class SentenceVectorizer(
 
     def posterior(self, X: Any) -> Posteriors:
         """Means and variances of the posteriors N(mean, variance I).
+
+        Parameters
+        ----------
+        X : iterable of str or of token lists, table of one column, or Encoded
 
         Returns
         -------
@@ -248,6 +266,15 @@ class SentenceVectorizer(
 
         Memory does not grow with the number of sentences. The attributes of the report
         (`n_empty_`, `coverage_`) are set when the last batch has been taken.
+
+        Parameters
+        ----------
+        X : iterable of str or of token lists, table of one column, or Encoded
+
+        Yields
+        ------
+        means : array, shape (n_batch, n_dims)
+        variances : array, shape (n_batch,)
         """
         return self._stream(self._sentences(X))
 
@@ -256,6 +283,10 @@ class SentenceVectorizer(
 
         What all calls share is done beforehand; nothing is reported and no warning is issued, and
         several threads may call it at once. Change no parameter while it is in use.
+
+        Returns
+        -------
+        callable
         """
         self._check_ready()
         posterior = self._prepared()
@@ -275,6 +306,13 @@ class SentenceVectorizer(
     ) -> np.ndarray:
         """Draw from the posteriors.
 
+        Parameters
+        ----------
+        X : iterable of str or of token lists, table of one column, or Encoded
+        n_samples : int, default=1
+            Draws from each posterior.
+        random_state : int, RandomState or None, default=None
+
         Returns
         -------
         samples : array, shape (n_samples, n_sentences, n_dims)
@@ -290,7 +328,7 @@ class SentenceVectorizer(
     # ---- how it works --------------------------------------------------------------------------
 
     def _sentences(self, X: Any) -> Any:
-        """What `X` holds, ready to be cut into batches: sentences, or an Encoded that fits."""
+        """`X`, ready to be cut into batches: sentences, or an Encoded that fits."""
         if isinstance(X, Encoded):
             return X.checked(self.word_vectors.n_words)
         return as_sentences(X)
@@ -367,7 +405,13 @@ class SentenceVectorizer(
     # ---- files ---------------------------------------------------------------------------------
 
     def state(self) -> State:
-        """What `pacsent.save` writes: parameters, what `fit` learned, the word vectors."""
+        """The state that `pacsent.save` writes.
+
+        Returns
+        -------
+        State
+            Parameters, learned arrays and the word vectors.
+        """
         parameters = dict(self.get_params(deep=False))
         words = parameters.pop("word_vectors")
         config = {"class": type(self).__name__, "parameters": parameters}
@@ -375,7 +419,17 @@ class SentenceVectorizer(
 
     @classmethod
     def from_state(cls, state: State) -> Any:
-        """The inverse of `state`."""
+        """Make the method from its saved state.
+
+        Parameters
+        ----------
+        state : State
+            As `state` returns it; every value is checked.
+
+        Returns
+        -------
+        SentenceVectorizer
+        """
         try:
             method = cls(state.parts["words"], **state.config["parameters"])
         except TypeError as error:
@@ -386,7 +440,7 @@ class SentenceVectorizer(
         return method
 
     def _state(self) -> dict[str, np.ndarray]:
-        """What `fit` learned, as arrays."""
+        """Learned values, as arrays."""
         self._check_ready()
         fitted = cast(FittedState, self._fitted)
         state = {name: np.asarray(fitted.values[name]) for name in self.learned}
@@ -421,7 +475,7 @@ class SentenceVectorizer(
         )
 
     def _read_values(self, state: Mapping[str, np.ndarray]) -> dict[str, Any]:
-        """What `fit` learned, from a saved state; each value is checked."""
+        """Learned values of a saved state; each is checked."""
         values: dict[str, Any] = {}
         for name, spec in self.learned.items():
             values[name] = spec.read(state, name, self, values)

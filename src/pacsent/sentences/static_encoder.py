@@ -111,6 +111,10 @@ class StaticEncoder(ClosedForm):
             The first words are kept, and all subwords.
         n_dims : int or None
         bits : {1, 2, 4, 8} or None
+
+        Returns
+        -------
+        StaticEncoder
         """
         smaller = copy.copy(self)
         smaller.word_vectors = compress(
@@ -122,14 +126,29 @@ class StaticEncoder(ClosedForm):
         return smaller
 
     def state(self) -> State:
-        """What `pacsent.save` writes: parameters, the certificate, the word vectors."""
+        """The state that `pacsent.save` writes.
+
+        Returns
+        -------
+        State
+            Parameters, the certificate and the word vectors.
+        """
         state = super().state()
         state.config["certificate"] = self.certificate_
         return state
 
     @classmethod
     def from_state(cls, state: State) -> "StaticEncoder":
-        """The inverse of `state`."""
+        """Make the encoder from its saved state.
+
+        Parameters
+        ----------
+        state : State
+
+        Returns
+        -------
+        StaticEncoder
+        """
         encoder = super().from_state(state)
         encoder.certificate_ = state.config.get("certificate")
         return encoder

@@ -1,4 +1,4 @@
-"""Where vectors of texts come from outside of pacsent: objects, functions, computed vectors."""
+"""Sources of vectors outside of pacsent: objects, functions, computed vectors."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
@@ -53,7 +53,7 @@ class ForeignSource(VectorSource):
         return self._name
 
     def encode(self, texts: Sequence[str]) -> Any:
-        """What its function returns for the texts."""
+        """Return the output of its function for the texts."""
         return self._function(texts)
 
 

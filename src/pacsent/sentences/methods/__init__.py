@@ -30,17 +30,24 @@ _CLASSES: tuple[type[SentenceVectorizer], ...] = (
     ConcatVectorizer,
     WordPBNegVectorizer,
 )
-_METHODS = {name: (cls, what) for cls in _CLASSES for name, what in cls.names.items()}
+_METHODS = {name: (cls, meaning) for cls in _CLASSES for name, meaning in cls.names.items()}
+_SWAPPED = [f"i-{name}" for name, (_, meaning) in _METHODS.items() if meaning.swaps]
 
-METHODS = (*_METHODS, *(f"i-{name}" for name, (_, what) in _METHODS.items() if what.swaps))
+METHODS = (*_METHODS, *_SWAPPED)
 
 DEFAULT = "SIF-sum"  # of word vectors that come with no encoder of sentences
-ESTIMATORS = {cls.__name__: cls for cls in _CLASSES}  # what a saved folder may name
+ESTIMATORS = {cls.__name__: cls for cls in _CLASSES}  # that a saved folder may name
 
 
 def list_encoders() -> list[str]:
     """Return the names that `make_encoder` accepts.
 
+    Returns
+    -------
+    names : list of str
+
+    Examples
+    --------
     >>> "PB-L2" in list_encoders()
     True
     """
@@ -60,6 +67,11 @@ def make_encoder(method: str, encoder: WordVectors | str, **params: Any) -> Sent
     **params
         Parameters of the estimator.
 
+    Returns
+    -------
+    SentenceVectorizer
+        Not fitted.
+
     Examples
     --------
     >>> import numpy as np
@@ -77,9 +89,9 @@ def make_encoder(method: str, encoder: WordVectors | str, **params: Any) -> Sent
             f"{', '.join(METHODS)}."
         )
 
-    estimator, what = _METHODS[method.removeprefix("i-")]
-    fixed = dict(what.fixed)
-    if what.swaps:
+    estimator, meaning = _METHODS[method.removeprefix("i-")]
+    fixed = dict(meaning.fixed)
+    if meaning.swaps:
         fixed["swap_roles"] = method.startswith("i-")
 
     for key, value in fixed.items():
@@ -91,16 +103,18 @@ def make_encoder(method: str, encoder: WordVectors | str, **params: Any) -> Sent
 
     if isinstance(encoder, str):
         encoder = as_word_vectors(encoder)
-    return estimator(encoder, **{**what.defaults, **fixed, **params})
+    settings = {**meaning.defaults, **fixed, **params}
+    return estimator(encoder, **settings)
 
 
 def from_state(state: State) -> SentenceVectorizer:
     """The estimator of a saved state: one of those in METHODS, whatever its name says."""
     name = state.config.get("class")
     if name not in ESTIMATORS:
+        version = state.config.get("pacsent_version", "?")
         raise ValueError(
             f"it holds a {name!r}, which this pacsent does not have. Install the version that "
-            f"wrote it, {state.config.get('pacsent_version', '?')}"
+            f"wrote it, {version}"
         )
     return ESTIMATORS[name].from_state(state)
 
@@ -133,12 +147,14 @@ def as_vectorizer(
         )
 
     if method is None and opened.sentences is not None:
-        made = clone(opened.sentences)  # with parameters of its own
-        return made if made.learns_from_text else made.fit([])
+        own_encoder = clone(opened.sentences)  # with parameters of its own
+        return own_encoder if own_encoder.learns_from_text else own_encoder.fit([])
     if method is None and "output" not in opened.tables:
         return make_encoder("Average", opened, alpha=0.0).fit([])
 
-    made = make_encoder(method or DEFAULT, opened)
-    if fitted and made.learns_from_text:
+    vectorizer = make_encoder(method or DEFAULT, opened)
+    if not fitted:
+        return vectorizer
+    if vectorizer.learns_from_text:
         raise ValueError(f"{method} learns from text first. Run: pacsent vectors fit {method}")
-    return made.fit([]) if fitted else made
+    return vectorizer.fit([])

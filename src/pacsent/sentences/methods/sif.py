@@ -155,7 +155,7 @@ class SIFVectorizer(_Weighted):
 
     @property
     def learns_from_text(self) -> bool:  # type: ignore[override]
-        """Whether `fit` reads the texts it is given."""
+        """True if `fit` reads the texts it is given."""
         return self.learn_from == "texts"
 
     @property
@@ -305,7 +305,12 @@ class SIFSumVectorizer(_Weighted):
         return A_hat, cast(VectorTable, B_hat)  # these settings always read it
 
     def table(self) -> np.ndarray:
-        """T above, (n_words, n_dims): what the words of a sentence are replaced by."""
+        """T above, whose rows replace the words of a sentence.
+
+        Returns
+        -------
+        T : array, shape (n_words, n_dims)
+        """
 
         def build() -> np.ndarray:
             A_hat, B_hat = self._both_tables()

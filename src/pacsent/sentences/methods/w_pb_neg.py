@@ -138,8 +138,16 @@ class WordPBNegVectorizer(ObjectiveTerms, NegativeSampling):
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Posteriors of words under a prior that was fixed elsewhere, such as a certificate's.
 
-        `prior_variances` are (n_words,), one for each word of the vectors, and `lam` is the weight
-        of the data against this prior; `prior_variance` and the attribute `lam` are not used.
+        The parameters `prior_variance` and `lam` of the estimator are not used.
+
+        Parameters
+        ----------
+        encoded : Encoded
+            The training sentences.
+        prior_variances : array, shape (n_words,)
+            One for each word of the vectors.
+        lam : float
+            Weight of the data against this prior.
 
         Returns
         -------

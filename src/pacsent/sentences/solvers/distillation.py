@@ -37,7 +37,7 @@ _MIN_LENGTH = 1e-6  # by which shorter sums of word vectors are divided
 
 @dataclass(frozen=True)
 class SolverOptions:
-    """How the table is learned.
+    """Settings of the two steps.
 
     `n_epochs` passes in batches of `batch_size` texts, the largest step `rate`, cosines times
     `inverse_temperature` before the softmax; before that `n_iterations` of conjugate gradients with

@@ -27,7 +27,7 @@ _MAX_CUT = 0.7
 
 
 class Minima(NamedTuple):
-    """Where each row ended, and how well."""
+    """Final point of each row, and its quality."""
 
     x: np.ndarray  # (n, width)
     n_iter: np.ndarray  # evaluations of each row

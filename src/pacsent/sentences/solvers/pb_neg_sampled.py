@@ -400,7 +400,7 @@ def _remainders_by_word(
 
 
 def _starts(sentences: SentenceProblems, noise: Noise) -> tuple[np.ndarray, np.ndarray]:
-    """Where to start, and the level of the expansion whose variance is nearest to each start's."""
+    """Starting points, and for each the level of the expansion with the nearest variance."""
     trace = float(noise.kp @ (noise.nu * _NEGATIVE_SLOPE))
     x = sentences.start(trace)
     levels = np.rint(x[:, -1] / np.log(_VAR_BASE))
