@@ -71,11 +71,15 @@ html_theme_options = {
     "footer_end": [],
     "show_prev_next": True,
     "navigation_with_keys": False,
-    "header_links_before_dropdown": 4,
+    "header_links_before_dropdown": 5,
+    "show_nav_level": 1,
+    "navigation_depth": 3,
     "pygments_light_style": "tango",
     "pygments_dark_style": "monokai",
 }
-html_sidebars = {"*": []}  # only pages of the API and the gallery have others beside them
+copybutton_prompt_text = "$ "  # of a session the commands alone are copied
+copybutton_selector = "div:not(.highlight-output) > div.highlight > pre"
+html_sidebars = {"index": []}  # every other page has the pages of its group beside it
 
 sphinx_gallery_conf = {
     "examples_dirs": str(ROOT / "examples" / "gallery"),

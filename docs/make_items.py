@@ -74,7 +74,7 @@ command and compares its value with one that was computed otherwise.
 {counts}
 
 "As printed" means that the ordinary code computes what the paper prints; "corrected", that it has a corrected form and that
-`pacsent.paper.printed` has the printed one ([errata](theory.md#errata-of-nozawa-and-sato-2019)); "ours", that the paper leaves it open
+`pacsent.paper.printed` has the printed one ([errata](errata.md)); "ours", that the paper leaves it open
 or that we differ on purpose.
 
 Commands are Python expressions, or lines for the shell that begin with `pacsent`. Their names are those of

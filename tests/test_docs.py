@@ -184,16 +184,45 @@ def test_the_readme_lists_the_tools_that_are_better():
     assert place < len(rows) - 1
 
 
-def test_links_between_pages_lead_somewhere_and_hidden_pages_are_linked():
+def test_links_between_pages_lead_somewhere():
     for page in PAGES:
         for target in re.findall(r"\]\((?!https?:|#|mailto:)([^)#]+)", page.read_text()):
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
-    text = (ROOT / "docs" / "contributors.md").read_text()
-    listed = re.findall(r"^([a-z-]+)$", text, re.M)
-    shown = [page.removesuffix(".md") for page in re.findall(r"^- .*?\]\(([^)]+)\)", text, re.M)]
-    elsewhere = re.findall(r'"(\S+)\.md": "(\S+)\.md"', (ROOT / "docs/conf.py").read_text())
-    assert [dict(elsewhere).get(page, page) for page in shown] == listed
+
+
+GROUPS_OF_PAGES = ("learn", "guides", "concepts", "paper", "reference")
+
+
+def _pages_in_tables_of_contents(text: str) -> list[str]:
+    """Pages of all toctrees of a page, in their order."""
+    blocks = re.findall(r"```\{toctree\}\n(.*?)```", text, re.S)
+    lines = [line for block in blocks for line in block.splitlines()]
+    entries = [line for line in lines if line and not line.startswith(":")]
+    return [re.sub(r".*<(.+)>", r"\1", entry) for entry in entries]
+
+
+@pytest.mark.parametrize("group", [*GROUPS_OF_PAGES, "contributors"])
+def test_a_landing_page_names_its_pages_in_their_order_each_with_a_sentence(group):
+    text = (ROOT / "docs" / f"{group}.md").read_text(encoding="utf-8")
+    settings = (ROOT / "docs" / "conf.py").read_text(encoding="utf-8")
+    elsewhere = dict(re.findall(r'"(\S+)": "(\S+)\.(?:md|rst)"', settings))
+
+    named = re.findall(r"^- \[.+?\]\(([^)]+)\)\S* (?=\w)", text, re.M)
+
+    pages = [elsewhere.get(target, target.removesuffix(".md")) for target in named]
+    assert pages == _pages_in_tables_of_contents(text)
     assert text.count(":hidden:") == text.count("{toctree}")
+
+
+def test_every_page_is_in_one_group():
+    pages = {path.stem for path in (ROOT / "docs").glob("*.md")} - {"index", *GROUPS_OF_PAGES}
+    landing = [(ROOT / "docs" / f"{group}.md").read_text("utf-8") for group in GROUPS_OF_PAGES]
+    contributors = (ROOT / "docs" / "contributors.md").read_text("utf-8")
+
+    listed = [page for text in landing for page in _pages_in_tables_of_contents(text)]
+    listed += _pages_in_tables_of_contents(contributors)
+
+    assert sorted(listed) == sorted({*pages, "gallery/index"})
 
 
 def _command_lines():
