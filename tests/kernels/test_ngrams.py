@@ -25,9 +25,24 @@ SETTINGS = [WORDS, NO_MARKS, CHARACTERS]
 @pytest.fixture
 def texts(rng):
     """Texts of many scripts, some empty, some without a token."""
-    lengths = rng.integers(0, 30, size=60)
-    pieces = ["".join(rng.choice(PIECES, size=n)) for n in lengths]
-    return ["", "x", "'", *pieces, "😀", ""]
+    drawn = []
+    for n_pieces in rng.integers(0, 30, size=60):
+        pieces = rng.choice(PIECES, size=n_pieces)
+        drawn.append("".join(pieces))
+    return ["", "x", "'", *drawn, "😀", ""]
+
+
+@pytest.fixture
+def twin_texts(texts, monkeypatch):
+    """The bytes and bounds of the texts, read by kernels whose tables must grow."""
+    monkeypatch.setattr(kernels, "_FIRST_SLOTS", 16)
+    return as_bytes(texts)
+
+
+def assert_all_equal(results, expected):
+    for values, expected_values in zip(results, expected, strict=True):
+        assert values.dtype == expected_values.dtype
+        assert_array_equal(values, expected_values)
 
 
 @pytest.mark.parametrize("settings", SETTINGS)
@@ -36,10 +51,7 @@ def test_tokens_are_those_of_regular_expressions(texts, settings):
 
     tokens = kernels.hash_texts(*texts, settings)
     expected = kernels.hash_texts_plainly(*texts, settings)
-
-    for values, wanted in zip(tokens, expected):
-        assert values.dtype == wanted.dtype
-        assert_array_equal(values, wanted)
+    assert_all_equal(tokens, expected)
 
 
 @pytest.mark.parametrize("settings", SETTINGS)
@@ -48,12 +60,13 @@ def test_tokens_of_any_bytes_are_those_of_regular_expressions(rng, settings):
         b" aZ'!\x7f\x80\xbf\xc2\xa3\xe0\xb8\xe2\x86\x90\xe3\xe4\xf0\x9f\xff", np.uint8
     )
     data = rng.choice(choices, size=3000)  # no valid UTF-8: characters end anywhere
-    bounds = np.sort(np.append(rng.integers(0, data.size, size=500), [0, data.size]))
+    inner_bounds = rng.integers(0, data.size, size=500)
+    bounds = np.sort(np.append(inner_bounds, [0, data.size]))
 
     tokens = kernels.hash_texts(data, bounds, settings)
 
-    for values, wanted in zip(tokens, kernels.hash_texts_plainly(data, bounds, settings)):
-        assert_array_equal(values, wanted)
+    expected = kernels.hash_texts_plainly(data, bounds, settings)
+    assert_all_equal(tokens, expected)
 
 
 def test_a_token_has_the_hash_that_stored_models_have():
@@ -69,99 +82,151 @@ def test_a_token_has_the_hash_that_stored_models_have():
 
 
 def test_no_run_of_tokens_goes_on_after_an_edge():
-    a, b, edge = np.uint64(5), np.uint64(7), kernels.EDGE
+    a = np.uint64(5)
+    b = np.uint64(7)
+    edge = np.uint64(kernels.EDGE)
     hashes = np.array([edge, a, b, edge])
 
-    grams = kernels.hash_grams(hashes, 2, 3)
+    bigrams_and_trigrams = kernels.hash_grams(hashes, 2, 3)
+    unigrams = kernels.hash_grams(hashes, 1, 1)
 
     with np.errstate(over="ignore"):
-        edge_a, ab, b_edge = (
-            kernels.join_hashes(*np.array(p)) for p in ((edge, a), (a, b), (b, edge))
-        )
-        edge_a_b, ab_edge = kernels.join_hashes(edge_a, b), kernels.join_hashes(ab, edge)
-    assert_array_equal(grams, np.array([edge_a, edge_a_b, ab, ab_edge, b_edge]))
-    assert_array_equal(kernels.hash_grams(hashes, 1, 1), [a, b])
+        edge_a = kernels.join_hashes(edge, a)
+        edge_a_b = kernels.join_hashes(edge_a, b)
+        ab = kernels.join_hashes(a, b)
+        ab_edge = kernels.join_hashes(ab, edge)
+        b_edge = kernels.join_hashes(b, edge)
+    expected = np.array([edge_a, edge_a_b, ab, ab_edge, b_edge])
+    assert_array_equal(bigrams_and_trigrams, expected)
+    assert_array_equal(unigrams, [a, b])
 
 
 @pytest.mark.parametrize("sizes", [(1, 1), (1, 3), (2, 5), (4, 4)])
 @pytest.mark.parametrize("n_tokens", [0, 1, 2, 3, 200])
 def test_runs_of_tokens_are_those_of_the_plain_code(rng, sizes, n_tokens):
-    some = np.append(rng.integers(1, 1 << 63, size=5).astype(np.uint64), kernels.EDGE)
-    hashes = rng.choice(some, size=n_tokens)
+    token_hashes = rng.integers(1, 1 << 63, size=5).astype(np.uint64)
+    choices = np.append(token_hashes, kernels.EDGE)
+    hashes = rng.choice(choices, size=n_tokens)
 
-    assert_array_equal(
-        kernels.hash_grams(hashes, *sizes), kernels.hash_grams_plainly(hashes, *sizes)
-    )
+    grams = kernels.hash_grams(hashes, *sizes)
+
+    expected = kernels.hash_grams_plainly(hashes, *sizes)
+    assert_array_equal(grams, expected)
 
 
 def test_hashes_that_belong_into_the_same_slot_are_all_found(rng):
-    crowded = (np.arange(1, 600, dtype=np.uint64) << np.uint64(40)) | np.uint64(2047)
+    high_bits = np.arange(1, 600, dtype=np.uint64) << np.uint64(40)
+    crowded = high_bits | np.uint64(2047)
+    scattered = rng.integers(1, 1 << 63, size=100).astype(np.uint64)
+    hashes = np.append(crowded, scattered)
     absent = np.array([2047, 5, (700 << 40) | 2047], np.uint64)
-    hashes = np.append(crowded, rng.integers(1, 1 << 63, size=100).astype(np.uint64))
 
     table = HashTable(hashes)
 
-    assert_array_equal(table.find(hashes), np.arange(hashes.size))
+    places = np.arange(hashes.size)
+    assert_array_equal(table.find(hashes), places)
     assert_array_equal(table.find(absent), [-1, -1, -1])
-    assert_array_equal(kernels.find_plainly(table, hashes), np.arange(hashes.size))
+    assert_array_equal(kernels.find_plainly(table, hashes), places)
     assert_array_equal(kernels.find_plainly(table, absent), [-1, -1, -1])
 
 
 def test_an_empty_table_has_nothing():
     table = HashTable(np.empty(0, np.uint64))
 
-    assert_array_equal(table.find(np.array([1, 2], np.uint64)), [-1, -1])
+    places = table.find(np.array([1, 2], np.uint64))
+
+    assert_array_equal(places, [-1, -1])
 
 
-@pytest.mark.parametrize("settings", SETTINGS)
-@pytest.mark.parametrize("batch_bytes", [1, 100, 1 << 23])
-def test_counts_and_scores_are_those_of_the_plain_code(
-    rng, texts, settings, batch_bytes, monkeypatch
+# ---- Counts and scores, in one call or in several -----------------------------------------------
+
+all_settings = pytest.mark.parametrize("settings", SETTINGS)
+all_batches = pytest.mark.parametrize("batch_bytes", [1, 100, 1 << 23])
+
+
+@all_settings
+@all_batches
+def test_numbers_of_texts_are_those_of_the_plain_code(
+    twin_texts, settings, batch_bytes, monkeypatch
 ):
-    monkeypatch.setattr(kernels, "_FIRST_SLOTS", 16)  # which must grow
-    monkeypatch.setattr(kernels, "_BATCH_BYTES", batch_bytes)  # several calls give the same
-    texts = as_bytes(texts)
+    monkeypatch.setattr(kernels, "_BATCH_BYTES", batch_bytes)
 
-    hashes, n_texts = kernels.count_texts(*texts, settings)
-    parts = [kernels.count_texts(*texts, settings, part, 3) for part in range(3)]
-    wanted_hashes, wanted_n_texts = kernels.count_texts_plainly(*texts, settings)
+    hashes, n_texts = kernels.count_texts(*twin_texts, settings)
+
+    expected_hashes, expected_n_texts = kernels.count_texts_plainly(*twin_texts, settings)
     order = np.argsort(hashes)
-    assert_array_equal(hashes[order], wanted_hashes)
-    assert_array_equal(n_texts[order], wanted_n_texts)
-    assert_array_equal(np.sort(np.concatenate([part for part, _ in parts])), wanted_hashes)
+    assert_array_equal(hashes[order], expected_hashes)
+    assert_array_equal(n_texts[order], expected_n_texts)
 
-    table = HashTable(wanted_hashes[::2])
-    for values, wanted in zip(
-        kernels.count_grams(*texts, settings, table),
-        kernels.count_grams_plainly(*texts, settings, table),
-    ):
-        assert_array_equal(values, wanted)
 
-    known = None if settings is CHARACTERS else HashTable(wanted_hashes[1::4])
+@all_settings
+@all_batches
+def test_the_parts_of_a_count_are_the_count(twin_texts, settings, batch_bytes, monkeypatch):
+    monkeypatch.setattr(kernels, "_BATCH_BYTES", batch_bytes)
+
+    parts = [kernels.count_texts(*twin_texts, settings, part, 3) for part in range(3)]
+
+    hashes = np.concatenate([part_hashes for part_hashes, _ in parts])
+    expected_hashes, _ = kernels.count_texts_plainly(*twin_texts, settings)
+    assert_array_equal(np.sort(hashes), expected_hashes)
+
+
+@all_settings
+@all_batches
+def test_counts_of_ngrams_are_those_of_the_plain_code(
+    twin_texts, settings, batch_bytes, monkeypatch
+):
+    monkeypatch.setattr(kernels, "_BATCH_BYTES", batch_bytes)
+    hashes, _ = kernels.count_texts_plainly(*twin_texts, settings)
+    table = HashTable(hashes[::2])
+
+    counts = kernels.count_grams(*twin_texts, settings, table)
+
+    expected = kernels.count_grams_plainly(*twin_texts, settings, table)
+    for values, expected_values in zip(counts, expected, strict=True):
+        assert_array_equal(values, expected_values)
+
+
+@all_settings
+@all_batches
+def test_scores_are_those_of_the_plain_code(rng, twin_texts, settings, batch_bytes, monkeypatch):
+    monkeypatch.setattr(kernels, "_BATCH_BYTES", batch_bytes)
+    hashes, _ = kernels.count_texts_plainly(*twin_texts, settings)
+    table = HashTable(hashes[::2])
+    encoder_words = None if settings is CHARACTERS else HashTable(hashes[1::4])
     idf = BoundArray(rng.uniform(1, 9, size=table.n_hashes).astype(np.float32))
     coef = rng.normal(size=(table.n_hashes, 3)).astype(np.float32)
-    found = kernels.score_texts(*texts, settings, table, known, idf, coef)
-    wanted = kernels.score_texts_plainly(*texts, settings, table, known, idf, coef)
-    assert_allclose(found[0], wanted[0], atol=1e-5)  # sums of float32 in another order
-    assert_array_equal(found[1], wanted[1])
-    assert (found[1].max() > 0) == (known is not None)
+    arguments = (*twin_texts, settings, table, encoder_words, idf, coef)
+
+    scores, oov_rates = kernels.score_texts(*arguments)
+
+    expected_scores, expected_oov_rates = kernels.score_texts_plainly(*arguments)
+    assert_allclose(scores, expected_scores, atol=1e-5)  # sums of float32 in another order
+    assert_array_equal(oov_rates, expected_oov_rates)
+    has_oov_words = oov_rates.max() > 0
+    assert has_oov_words == (encoder_words is not None)
 
 
 def test_everything_works_without_the_compiled_code(texts, monkeypatch):
-    def results():
+    def compute_all():
         ngrams = NGrams.of(texts, (1, 2), min_texts=2)
-        known = [NGrams.of(texts[:20], (1, 1)).table]
-        occurrences = ngrams.occurrences(texts[9])
+        encoder_words = NGrams.of(texts[:20], (1, 1)).table
+        coef = np.ones((len(ngrams), 2), np.float32)
         return [
-            *(ngrams.hashes, ngrams.counts(texts).toarray(), *occurrences[:3]),
-            *(fingerprints(texts), unknown_shares(texts, known)),
-            ngrams.scores(texts, np.ones((len(ngrams), 2), np.float32)).round(4),
+            ngrams.hashes,
+            ngrams.counts(texts).toarray(),
+            *ngrams.occurrences(texts[9])[:3],
+            fingerprints(texts),
+            unknown_shares(texts, [encoder_words]),
+            ngrams.scores(texts, coef).round(4),
         ]
 
-    compiled = results()
+    compiled_results = compute_all()
     monkeypatch.setattr(kernels, "needs_twins", lambda: True)
-    for values, wanted in zip(results(), compiled):
-        assert_array_equal(values, wanted)
+    plain_results = compute_all()
+
+    for plain, compiled in zip(plain_results, compiled_results, strict=True):
+        assert_array_equal(plain, compiled)
 
 
 def test_a_table_that_was_pickled_finds_the_same(texts):
@@ -169,47 +234,61 @@ def test_a_table_that_was_pickled_finds_the_same(texts):
     coef = np.ones((len(ngrams), 2), np.float32)
     scores = ngrams.scores(texts, coef)
 
-    assert_array_equal(pickle.loads(pickle.dumps(ngrams)).scores(texts, coef), scores)
+    unpickled = pickle.loads(pickle.dumps(ngrams))
+
+    assert_array_equal(unpickled.scores(texts, coef), scores)
 
 
 @pytest.mark.parametrize("bounds", [[0, 3, 2, 4], [0, 5], [-1, 4]])
-def test_bounds_outside_the_data_are_refused(bounds):
+@pytest.mark.parametrize("hash_function", [kernels.hash_texts, kernels.hash_whole_texts])
+def test_bounds_outside_the_data_are_rejected(bounds, hash_function):
     data = np.frombuffer(b"abcd", np.uint8)
 
     with pytest.raises(ValueError, match="bounds are not those"):
-        kernels.hash_texts(data, np.array(bounds), WORDS)
-    with pytest.raises(ValueError, match="bounds are not those"):
-        kernels.hash_whole_texts(data, np.array(bounds), WORDS)
+        hash_function(data, np.array(bounds), WORDS)
 
 
-def test_weights_of_other_ngrams_and_impossible_settings_are_refused():
+@pytest.mark.parametrize(("n_idf", "n_coef"), [(4, 5), (5, 4)])
+def test_weights_of_other_ngrams_are_rejected(n_idf, n_coef):
     table = HashTable(np.arange(1, 5, dtype=np.uint64))
-    idf, coef = BoundArray(np.ones(4, np.float32)), np.ones((5, 2), np.float32)
-    arguments = *as_bytes(["a"]), WORDS, table, table
+    idf = BoundArray(np.ones(n_idf, np.float32))
+    coef = np.ones((n_coef, 2), np.float32)
 
     with pytest.raises(ValueError, match="those of 4 n-grams"):
-        kernels.score_texts(*arguments, idf, coef)
-    with pytest.raises(ValueError, match="those of 4 n-grams"):
-        kernels.score_texts(*arguments, BoundArray(coef[:, 0].copy()), coef[:4])
+        kernels.score_texts(*as_bytes(["a"]), WORDS, table, table, idf, coef)
+
+
+def test_ngrams_of_characters_have_no_oov_rate():
+    table = HashTable(np.arange(1, 5, dtype=np.uint64))
+    idf = BoundArray(np.ones(4, np.float32))
+    coef = np.ones((4, 2), np.float32)
+
     with pytest.raises(ValueError, match="n-grams of words only"):
-        kernels.score_texts(*as_bytes(["a"]), CHARACTERS, table, table, idf, coef[:4])
+        kernels.score_texts(*as_bytes(["a"]), CHARACTERS, table, table, idf, coef)
+
+
+def test_impossible_settings_are_rejected():
+    kinds = byte_kinds()
+
     with pytest.raises(ValueError, match="no n-grams of 2 to 1 tokens"):
-        Settings.of(byte_kinds(), (2, 1), of_characters=False)
+        Settings.of(kinds, (2, 1), of_characters=False)
     with pytest.raises(ValueError, match="each of the 256 bytes"):
-        Settings.of(byte_kinds()[:100], (1, 1), of_characters=False)
+        Settings.of(kinds[:100], (1, 1), of_characters=False)
 
 
-def test_words_are_counted_as_oov_where_no_other_table_has_any():
-    """An encoder without words is not the same as no count of OOV words."""
+@pytest.mark.parametrize(
+    ("encoder_words", "oov_rates"),
+    [(HashTable(np.empty(0, np.uint64)), [0.0, 0.5]), (None, [0.0, 0.0])],
+)
+def test_an_encoder_without_words_is_not_the_same_as_no_count_of_oov_words(
+    encoder_words, oov_rates
+):
     texts = as_bytes(["good film", "bad zebra"])
-    grams = NGrams.of(["good film", "bad film"], (1, 1))
-    coef = np.zeros((len(grams), 1), np.float32)
-    arguments = grams._settings, grams.table
+    ngrams = NGrams.of(["good film", "bad film"], (1, 1))
+    coef = np.zeros((len(ngrams), 1), np.float32)
 
-    _, counted = kernels.score_texts(
-        *texts, *arguments, HashTable(np.empty(0, np.uint64)), grams._bound_idf, coef
+    _, rates = kernels.score_texts(
+        *texts, ngrams._settings, ngrams.table, encoder_words, ngrams._bound_idf, coef
     )
-    _, not_counted = kernels.score_texts(*texts, *arguments, None, grams._bound_idf, coef)
 
-    assert counted.tolist() == [0.0, 0.5]
-    assert not_counted.tolist() == [0.0, 0.0]
+    assert rates.tolist() == oov_rates

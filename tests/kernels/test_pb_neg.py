@@ -19,48 +19,58 @@ def test_plain_expected_sigmoids_are_those_of_quadrature(v):
 
     f1, f2 = pb_neg.expected_sigmoids_plainly(scores, v, FITS)
 
-    _, wanted_f1, wanted_f2 = gaussian_logistic(scores, v)
-    assert_allclose(f1, wanted_f1, atol=2e-5)
-    assert_allclose(f2, wanted_f2, atol=4e-5)
+    _, expected_f1, expected_f2 = gaussian_logistic(scores, v)
+    assert_allclose(f1, expected_f1, atol=2e-5)
+    assert_allclose(f2, expected_f2, atol=4e-5)
 
 
-def own_words_and_points(rng, var_Q, dtype):
+def draw_own_words(rng, dtype):
+    """The words of three sentences, of which the second is empty."""
     A = rng.standard_normal((40, 83)).astype(dtype)
     A /= np.float32(3.0)
     nu = np.einsum("wd,wd->w", A, A)
-    starts = np.array([0, 3, 3, 33], np.int32)  # one sentence is empty
+    starts = np.array([0, 3, 3, 33], np.int32)
     words = rng.permutation(40)[:33].astype(np.int32)
-    own = pb_neg.OwnWords(starts, words, rng.uniform(0.1, 0.5, 33), A, nu)
-    mu = rng.standard_normal((3, 83)).astype(np.float32)
-    return own, np.array([2, 1, 0]), mu, np.float32([1.3 * var_Q, 1.0, var_Q])
+    weights = rng.uniform(0.1, 0.5, 33)
+    return pb_neg.OwnWords(starts, words, weights, A, nu)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])  # of the word vectors
 @pytest.mark.parametrize("var_Q", VARIANCES)
 def test_slopes_of_own_words_are_those_of_numpy(rng, var_Q, dtype):
-    own, rows, mu, var = own_words_and_points(rng, var_Q, dtype)
-    grad, trace = np.ones((3, 83), np.float32), np.ones(3)
-    plain_grad, plain_trace = grad.copy(), trace.copy()
+    own = draw_own_words(rng, dtype)
+    rows = np.array([2, 1, 0])
+    mu = rng.standard_normal((3, 83)).astype(np.float32)
+    variances = np.float32([1.3 * var_Q, 1.0, var_Q])
+    grad = np.ones((3, 83), np.float32)
+    trace = np.ones(3)
+    plain_grad = grad.copy()
+    plain_trace = trace.copy()
 
-    pb_neg.own_slopes(own, rows, mu, var, FITS, grad, trace)
-    pb_neg.own_slopes_plainly(own, rows, mu, var, FITS, plain_grad, plain_trace)
+    pb_neg.own_slopes(own, rows, mu, variances, FITS, grad, trace)
+    pb_neg.own_slopes_plainly(own, rows, mu, variances, FITS, plain_grad, plain_trace)
 
     assert_allclose(grad, plain_grad, atol=3e-4)
     assert_allclose(trace, plain_trace, rtol=1e-3)
-    assert grad[1].tolist() == [1.0] * 83 and trace[1] == 1.0  # the empty sentence
+    assert grad[1].tolist() == [1.0] * 83  # the empty sentence
+    assert trace[1] == 1.0
 
 
 @pytest.mark.parametrize("var_Q", VARIANCES)
 def test_terms_of_the_negatives_are_those_of_numpy(rng, var_Q):
     """Lengths that are equal for more words than a block has, and lengths far apart."""
-    nu = np.sort(np.concatenate([np.full(600, 2.0), rng.uniform(0.1, 9.0, 100)]))
-    sample = np.stack([nu, rng.uniform(0.0, 2.0, (2, 700))[0], rng.uniform(0.0, 1.0, 700)])
-    sample = sample.astype(np.float32)
+    equal_lengths = np.full(600, 2.0)
+    far_lengths = rng.uniform(0.1, 9.0, 100)
+    nu = np.sort(np.concatenate([equal_lengths, far_lengths]))
+    weights = rng.uniform(0.0, 2.0, (2, 700))[0]
+    sample = np.stack([nu, weights, rng.uniform(0.0, 1.0, 700)]).astype(np.float32)
     control = rng.normal(0.0, 0.2, (8, 700)).astype(np.float32)
+    control /= np.float32(max(1.0, var_Q))
     shifts, low = rng.normal(size=(2, 3, 700)).astype(np.float32)
-    var = np.float32([var_Q, 1.2 * var_Q, 0.9 * var_Q])
-    arguments = low, var, (float(var_Q), control / np.float32(max(1.0, var_Q))), sample, FITS
-    terms, plain_terms = shifts.copy(), shifts.copy()
+    variances = np.float32([var_Q, 1.2 * var_Q, 0.9 * var_Q])
+    arguments = (low, variances, (float(var_Q), control), sample, FITS)
+    terms = shifts.copy()
+    plain_terms = shifts.copy()
 
     trace, error = pb_neg.sampled_noise_terms(terms, *arguments)
     plain_trace, plain_error = pb_neg.sampled_noise_terms_plainly(plain_terms, *arguments)
@@ -82,26 +92,41 @@ def test_sentences_have_the_same_posteriors_without_the_library(monkeypatch):
     assert_allclose(variances, plain_variances, rtol=2e-3)
 
 
-def test_words_without_a_vector_and_other_shapes_are_refused():
-    mu, one = np.ones((1, 3), np.float32), np.ones(1, np.float32)
+def slopes_of_two_words(starts=(0, 2), words=(0, 1), rows=(0,), n_columns=3, dtype=np.float32):
+    """Call `own_slopes` with one sentence of two words."""
+    A = np.ones((2, 3), dtype)
+    nu = np.ones(2, dtype)
+    own = pb_neg.OwnWords(np.array(starts), np.array(words), np.ones(2), A, nu)
+    mu = np.ones((1, 3), np.float32)[:, :n_columns]
+    variances = np.ones(1, np.float32)
+    pb_neg.own_slopes(own, np.array(rows), mu, variances, FITS, mu.copy(), np.ones(1))
 
-    def slopes(starts=(0, 2), words=(0, 1), rows=(0,), mu=mu, dtype=np.float32):
-        A, nu = np.ones((2, 3), dtype), np.ones(2, dtype)
-        own = pb_neg.OwnWords(np.array(starts), np.array(words), np.ones(2), A, nu)
-        pb_neg.own_slopes(own, np.array(rows), mu, one, FITS, mu.copy(), np.ones(1))
 
-    slopes()
-    for wrong in (-1, 2):
-        for dtype in (np.float32, np.float64):
-            with pytest.raises(ValueError, match="A word has no vector"):
-                slopes(words=(0, wrong), dtype=dtype)
-    for wrong in ({"rows": [1]}, {"rows": [-1]}, {"starts": [0, 3]}, {"starts": [-1, 2]}):
-        with pytest.raises(ValueError, match="A row is no sentence"):
-            slopes(**wrong)
+@pytest.mark.parametrize("word", [-1, 2])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_words_without_a_vector_are_rejected(word, dtype):
+    with pytest.raises(ValueError, match="A word has no vector"):
+        slopes_of_two_words(words=(0, word), dtype=dtype)
+
+
+@pytest.mark.parametrize(
+    "changed", [{"rows": [1]}, {"rows": [-1]}, {"starts": [0, 3]}, {"starts": [-1, 2]}]
+)
+def test_rows_that_are_no_sentence_are_rejected(changed):
+    with pytest.raises(ValueError, match="A row is no sentence"):
+        slopes_of_two_words(**changed)
+
+
+def test_arrays_of_other_shapes_are_rejected():
+    slopes_of_two_words()
+    mu = np.ones((1, 3), np.float32)
+    one = np.ones(1, np.float32)
+    sample = np.ones((3, 2), np.float32)
+    control = np.ones((8, 3), np.float32)
+
     with pytest.raises(ValueError, match=r"must have the shape \(1, 3\)"):
-        slopes(mu=mu[:, :2])
+        slopes_of_two_words(n_columns=2)
     with pytest.raises(ValueError, match="Shapes of 3 words differ"):
-        sample, control = np.ones((3, 2), np.float32), np.ones((8, 3), np.float32)
         pb_neg.sampled_noise_terms(mu, mu, one, (1.0, control), sample, FITS)
     with pytest.raises(ValueError, match="7 x 5 coefficients"):
         pb_neg.Fits(one, one, np.ones((1, 5, 7), np.float32))

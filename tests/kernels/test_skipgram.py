@@ -1,6 +1,7 @@
 """Skip-gram: the compiled code against NumPy, the gradient of its loss, and the bits of a seed."""
 
 import hashlib
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -16,87 +17,111 @@ from pacsent.kernels.skipgram import (
 )
 
 ALWAYS_THE_SAME = np.uint64(2**32)  # a threshold: never the alias
+WORD2VEC_SHAPE = BlockShape(5, 5, 8, 16)
 
 
-def example(rng, n_words, n_dims, n_tokens=50):
-    """Tables, tokens, documents and noise, so that words often repeat and equal the noise."""
+class Example(NamedTuple):
+    """Both matrices, tokens with their documents, and the alias table of the noise."""
+
+    I: np.ndarray
+    O: np.ndarray
+    tokens: np.ndarray
+    documents: np.ndarray
+    noise: tuple[np.ndarray, np.ndarray]
+
+
+def draw_example(rng, n_words, n_dims, n_tokens=50):
+    """A small problem, so that words often repeat and equal the noise."""
     I, O = rng.normal(0, 0.5, (2, n_words, n_dims)).astype(np.float32)
     tokens = rng.integers(0, n_words, n_tokens).astype(np.int32)
     documents = np.sort(rng.integers(0, 3, n_tokens))
+
     thresholds = rng.integers(0, 2**32, n_words).astype(np.uint64)
     aliases = rng.integers(0, n_words, n_words).astype(np.int32)
-    return I, O, tokens, documents, (thresholds, aliases)
+    return Example(I, O, tokens, documents, (thresholds, aliases))
+
+
+def sigmoid(score):
+    return 1 / (1 + np.exp(-score))
 
 
 @pytest.mark.parametrize("n_dims", [16, 48, 112, 304])
 @pytest.mark.parametrize("shape", [(3, 5, 4, 8), (5, 15, 8, 40), (1, 1, 1, 3), (30, 6, 2, 10)])
 def test_training_is_that_of_every_pair_by_itself(rng, shape, n_dims):
-    I, O, tokens, documents, noise = example(rng, 12, n_dims)
-    slow_I, slow_O = I.astype(float), O.astype(float)
-    arguments = (tokens, documents, Span(2, 47, 0.01, 0.002), BlockShape(*shape), noise, 77)
+    I, O, tokens, documents, noise = draw_example(rng, 12, n_dims)
+    slow_I = I.astype(float)
+    slow_O = O.astype(float)
+    span = Span(2, 47, 0.01, 0.002)
+    arguments = (tokens, documents, span, BlockShape(*shape), noise, 77)
 
-    expected = train_blocks_plainly(slow_I, slow_O, *arguments)
+    expected_loss, expected_n_pairs = train_blocks_plainly(slow_I, slow_O, *arguments)
     loss, n_pairs = train_blocks(I, O, *arguments)
 
-    assert n_pairs == expected[1]
-    assert_allclose(loss, expected[0], rtol=1e-5)
+    assert n_pairs == expected_n_pairs
+    assert_allclose(loss, expected_loss, rtol=1e-5)
     assert_allclose(I, slow_I, rtol=1e-3, atol=4e-5)
     assert_allclose(O, slow_O, rtol=1e-3, atol=4e-5)
 
 
 def test_words_that_are_in_no_pair_and_no_sample_do_not_move(rng):
-    I, O, tokens, documents, _ = example(rng, 40, 32)
+    I, O, tokens, documents, _ = draw_example(rng, 40, 32)
     tokens %= 20
-    noise = np.full(40, ALWAYS_THE_SAME), np.zeros(40, np.int32)
-    noise[0][20:] = 0  # their alias, 0, instead
-    old_I, old_O = I.copy(), O.copy()
+    thresholds = np.full(40, ALWAYS_THE_SAME)
+    thresholds[20:] = 0  # their alias, 0, instead
+    noise = (thresholds, np.zeros(40, np.int32))
+    old_I = I.copy()
+    old_O = O.copy()
 
-    train_blocks(
-        *(I, O, tokens, documents, Span(0, 50, 0.1, 0.1), BlockShape(5, 5, 8, 16), noise, 1)
-    )
+    train_blocks(I, O, tokens, documents, Span(0, 50, 0.1, 0.1), WORD2VEC_SHAPE, noise, 1)
 
     assert_array_equal(I[20:], old_I[20:])
     assert_array_equal(O[20:], old_O[20:])
-    assert (I[tokens] != old_I[tokens]).any(axis=1).all()
+    has_moved = (old_I != I).any(axis=1)
+    assert has_moved[tokens].all()
 
 
 @pytest.mark.parametrize("score", [-80.0, -20.0, -5.0, 0.0, 5.0, 20.0, 80.0])
 def test_the_loss_of_extreme_scores_neither_overflows_nor_vanishes(score):
     """The one word beside another has this score; all samples are a third word, with this too."""
     I = np.zeros((3, 16), np.float32)
+    I[:2, 0] = 1.0
     O = np.zeros((3, 16), np.float32)
-    I[:2, 0], O[:, 0] = 1.0, score
-    tokens, documents = np.array([0, 1], np.int32), np.array([0, 0])
-    noise = np.zeros(3, np.uint64), np.full(3, 2, np.int32)
+    O[:, 0] = score
+    tokens = np.array([0, 1], np.int32)
+    documents = np.array([0, 0])
+    noise = (np.zeros(3, np.uint64), np.full(3, 2, np.int32))
 
     loss, n_pairs = train_blocks(
-        *(I, O, tokens, documents, Span(0, 1, 1.0, 1.0), BlockShape(1, 3, 1, 3), noise, 5)
+        I, O, tokens, documents, Span(0, 1, 1.0, 1.0), BlockShape(1, 3, 1, 3), noise, 5
     )
 
     assert n_pairs == 1
-    assert_allclose(loss, np.logaddexp(0, -score) + 3 * np.logaddexp(0, score), rtol=1e-6)
-    assert_allclose(O[0, 0] - score, 1 / (1 + np.exp(score)), rtol=1e-5, atol=1e-5)
-    assert_allclose(O[2, 0] - score, -3 / (1 + np.exp(-score)), rtol=1e-5, atol=1e-5)
+    positive_loss = np.logaddexp(0, -score)
+    negative_loss = 3 * np.logaddexp(0, score)
+    assert_allclose(loss, positive_loss + negative_loss, rtol=1e-6)
+    assert_allclose(O[0, 0] - score, sigmoid(-score), rtol=1e-5, atol=1e-5)
+    assert_allclose(O[2, 0] - score, -3 * sigmoid(score), rtol=1e-5, atol=1e-5)
 
 
-def test_a_step_follows_the_numerical_gradient_of_its_loss(rng):
+@pytest.mark.parametrize(("row", "column"), [(0, 0), (3, 7), (8, 15)])
+def test_a_step_follows_the_numerical_gradient_of_its_loss(rng, row, column):
     I, O = rng.normal(0, 0.5, (2, 9, 16))
     rows_I, rows_O = rng.integers(0, 9, (2, 30))
     weights = rng.choice([0, 1, -0.5, -2], 30)
-    new_I, new_O = I.copy(), O.copy()
+    step = np.zeros_like(I)
+    step[row, column] = 1e-5
 
     def loss(I, O):
         return descend_plainly(I.copy(), O.copy(), rows_I, rows_O, weights, 0.0)
 
+    new_I = I.copy()
+    new_O = O.copy()
     descend_plainly(new_I, new_O, rows_I, rows_O, weights, 1.0)
 
-    for row, column in ((0, 0), (3, 7), (8, 15)):
-        step = np.zeros_like(I)
-        step[row, column] = 1e-5
-        slope_I = (loss(I + step, O) - loss(I - step, O)) / 2e-5
-        slope_O = (loss(I, O + step) - loss(I, O - step)) / 2e-5
-        assert_allclose((I - new_I)[row, column], slope_I, rtol=1e-6, atol=1e-9)
-        assert_allclose((O - new_O)[row, column], slope_O, rtol=1e-6, atol=1e-9)
+    slope_I = (loss(I + step, O) - loss(I - step, O)) / 2e-5
+    slope_O = (loss(I, O + step) - loss(I, O - step)) / 2e-5
+    assert_allclose((I - new_I)[row, column], slope_I, rtol=1e-6, atol=1e-9)
+    assert_allclose((O - new_O)[row, column], slope_O, rtol=1e-6, atol=1e-9)
 
 
 # SHA-256 of both tables, which depend on the order of additions: on the width of vectors, and on
@@ -111,22 +136,23 @@ def test_a_seed_gives_the_bits_that_it_has_always_given():
     I, O = rng.random((2, 60, 112), dtype=np.float32) - np.float32(0.5)
     tokens = (60 * rng.random(400) ** 2).astype(np.int32)
     documents = np.repeat([0, 1, 2], [100, 7, 293])
-    noise = rng.integers(0, 2**32, 60).astype(np.uint64), np.arange(60, dtype=np.int32)[::-1].copy()
+    thresholds = rng.integers(0, 2**32, 60).astype(np.uint64)
+    aliases = np.arange(60, dtype=np.int32)[::-1].copy()
+    span = Span(0, 400, 0.025, 0.01)
 
-    train_blocks(
-        *(I, O, tokens, documents, Span(0, 400, 0.025, 0.01), BlockShape(5, 5, 8, 16), noise, 9)
-    )
+    train_blocks(I, O, tokens, documents, span, WORD2VEC_SHAPE, (thresholds, aliases), 9)
 
     digest = hashlib.sha256(I.tobytes() + O.tobytes()).hexdigest()
     assert digest[:16] == DIGESTS[library.level()]
 
 
 def test_no_centres_are_no_pairs(rng):
-    I, O, tokens, documents, noise = example(rng, 12, 16)
+    I, O, tokens, documents, noise = draw_example(rng, 12, 16)
+    empty_span = Span(7, 7, 0.1, 0.1)
 
-    span, shape = Span(7, 7, 0.1, 0.1), BlockShape(5, 5, 8, 16)
+    loss, n_pairs = train_blocks(I, O, tokens, documents, empty_span, WORD2VEC_SHAPE, noise, 1)
 
-    assert train_blocks(I, O, tokens, documents, span, shape, noise, 1) == (0.0, 0)
+    assert (loss, n_pairs) == (0.0, 0)
 
 
 @pytest.mark.parametrize(
@@ -143,10 +169,11 @@ def test_no_centres_are_no_pairs(rng):
         ({"tokens": np.full(50, -1, np.int32)}, "must be rows of the tables"),
     ],
 )
-def test_what_does_not_fit_together_is_refused(rng, changed, message):
-    I, O, tokens, documents, noise = example(rng, 12, 16)
-    arguments = {"I": I, "O": O, "tokens": tokens, "documents": documents, "noise": noise}
-    arguments |= {"span": Span(0, 50, 0.1, 0.1), "shape": BlockShape(5, 5, 8, 16), "seed": 1}
+def test_arguments_that_do_not_fit_together_are_rejected(rng, changed, message):
+    arguments = draw_example(rng, 12, 16)._asdict()
+    arguments["span"] = Span(0, 50, 0.1, 0.1)
+    arguments["shape"] = WORD2VEC_SHAPE
+    arguments["seed"] = 1
 
     with pytest.raises(ValueError, match=message):
         train_blocks(**arguments | changed)

@@ -11,29 +11,39 @@ from pacsent.words.text_encoding import encode_bytes
 WORDS = ["the", "tour", "tourist", "film", "##s", "##er", "##ers", "##é", "x", "##y"]
 
 
-def split(word, words):
+def split_plainly(word, words):
     """The rule in plain Python: the longest beginning, then the longest marked piece, ..."""
-    found, start = [], 0
+    pieces = []
+    start = 0
     while start < len(word):
-        ends = range(len(word), start, -1)
-        pieces = ((word[:end] if not start else "##" + word[start:end], end) for end in ends)
-        piece, start = next(((p, end) for p, end in pieces if p in words), (None, len(word) + 1))
-        found.append(piece)
-    return [] if None in found else found
+        mark = "##" if start > 0 else ""
+        for end in range(len(word), start, -1):
+            piece = mark + word[start:end]
+            if piece in words:
+                break
+        else:
+            return []
+        pieces.append(piece)
+        start = end
+    return pieces
 
 
-def named(vocabulary, texts):
+def encode_to_words(vocabulary, texts):
+    """The words and pieces of each text, and its number of unknown words."""
     ids, offsets, n_unknown = vocabulary.encode(texts)
-    names = [vocabulary.words[i] for i in ids]
-    return [names[a:b] for a, b in itertools.pairwise(offsets)], n_unknown.tolist()
+    words = [vocabulary.words[i] for i in ids]
+    words_of_texts = [words[start:end] for start, end in itertools.pairwise(offsets)]
+    return words_of_texts, n_unknown.tolist()
 
 
 @pytest.mark.parametrize("normalize", ["paper", "unicode"])
 def test_an_unknown_word_is_read_as_its_longest_pieces(normalize):
     vocabulary = Vocabulary(WORDS, normalize=normalize, unknown="pieces")
-    found, n_unknown = named(vocabulary, ["The TOURISTERS film", "films zebra", "", "xyyy tour"])
+    texts = ["The TOURISTERS film", "films zebra", "", "xyyy tour"]
 
-    assert found == [
+    words, n_unknown = encode_to_words(vocabulary, texts)
+
+    assert words == [
         ["the", "tourist", "##ers", "film"],
         ["film", "##s"],
         [],
@@ -42,46 +52,82 @@ def test_an_unknown_word_is_read_as_its_longest_pieces(normalize):
     assert n_unknown == [0, 1, 0, 0]
 
 
-def test_token_lists_and_letters_beyond_ascii_are_split_too():
+def test_lists_of_tokens_are_split_too():
     vocabulary = Vocabulary(WORDS, normalize="unicode", unknown="pieces")
-    lists = [["filmé", "é", "tours"], ["the"]]
-    assert named(vocabulary, lists) == ([["film", "##é", "tour", "##s"], ["the"]], [1, 0])
-    assert named(vocabulary, ["filmé films ééé"])[0] == [["film", "##é", "film", "##s"]]
 
-    paper = Vocabulary(WORDS, unknown="pieces")
-    assert named(paper, ["##er tour"]) == ([["tour"]], [1])  # a mark in a text is no mark
+    words, n_unknown = encode_to_words(vocabulary, [["filmé", "é", "tours"], ["the"]])
+
+    assert words == [["film", "##é", "tour", "##s"], ["the"]]
+    assert n_unknown == [1, 0]
+
+
+def test_letters_beyond_ascii_are_pieces_too():
+    vocabulary = Vocabulary(WORDS, normalize="unicode", unknown="pieces")
+
+    words, _ = encode_to_words(vocabulary, ["filmé films ééé"])
+
+    assert words == [["film", "##é", "film", "##s"]]
+
+
+def test_a_mark_in_a_text_is_no_mark():
+    vocabulary = Vocabulary(WORDS, unknown="pieces")
+
+    words, n_unknown = encode_to_words(vocabulary, ["##er tour"])
+
+    assert words == [["tour"]]
+    assert n_unknown == [1]
 
 
 @pytest.mark.parametrize("normalize", ["paper", "unicode"])
 def test_random_words_are_split_as_plain_python_splits_them(rng, normalize):
-    def random_words(n):
-        sizes = rng.integers(1, 9, n)
-        return ["".join(rng.choice(list("abcd"), size)) for size in sizes]
+    letters = list("abcd")
 
-    words = sorted({*random_words(60), *("##" + word for word in random_words(60))})
-    vocabulary = Vocabulary(words, normalize=normalize, unknown="pieces")
-    texts = [" ".join(random_words(6)) for _ in range(300)]
-    known = set(words)
-    expected = [
-        [p for word in text.split() for p in ([word] if word in known else split(word, known))]
-        for text in texts
-    ]
+    def draw_words(n_words):
+        sizes = rng.integers(1, 9, n_words)
+        return ["".join(rng.choice(letters, size)) for size in sizes]
 
-    found, n_unknown = named(vocabulary, texts)
-    assert found == expected
+    whole_words = draw_words(60)
+    marked_words = ["##" + word for word in draw_words(60)]
+    known = {*whole_words, *marked_words}
+    vocabulary = Vocabulary(sorted(known), normalize=normalize, unknown="pieces")
+    texts = [draw_words(6) for _ in range(300)]
 
-    lost = [sum(not split(w, known) and w not in known for w in text.split()) for text in texts]
-    assert n_unknown == lost
-    assert 0 < sum(lost) < 1800
+    words, n_unknown = encode_to_words(vocabulary, [" ".join(text) for text in texts])
+
+    expected_words = []
+    expected_n_unknown = []
+    for text in texts:
+        parts = [[word] if word in known else split_plainly(word, known) for word in text]
+        expected_words.append([piece for pieces in parts for piece in pieces])
+        expected_n_unknown.append(parts.count([]))
+    assert words == expected_words
+    assert n_unknown == expected_n_unknown
+    assert 0 < sum(n_unknown) < 1800
 
 
-def test_words_too_long_to_split_stay_unknown():
-    vocabulary = Vocabulary(["a", "##a", "b" * 70], unknown="pieces")
-    texts = ["a" * 64, "a" * 65, "b" * 70, "9"]
-    assert [len(names) for names in named(vocabulary, texts)[0]] == [64, 0, 1, 0]
+@pytest.fixture
+def vocabulary_of_long_words():
+    return Vocabulary(["a", "##a", "b" * 70], unknown="pieces")
 
-    data = np.frombuffer("".join(texts).encode(), dtype=np.uint8)
-    encoded = encode_bytes(vocabulary, data, np.cumsum([0, *map(len, texts)]))
+
+# 64 letters can be split, 65 cannot; a known word of any length is itself.
+LONG_WORDS = ["a" * 64, "a" * 65, "b" * 70, "9"]
+
+
+def test_words_too_long_to_split_stay_unknown(vocabulary_of_long_words):
+    words, _ = encode_to_words(vocabulary_of_long_words, LONG_WORDS)
+
+    assert [len(pieces) for pieces in words] == [64, 0, 1, 0]
+
+
+def test_bytes_of_words_too_long_to_split_stay_unknown(vocabulary_of_long_words):
+    data = np.frombuffer("".join(LONG_WORDS).encode(), dtype=np.uint8)
+    bounds = np.cumsum([0, *map(len, LONG_WORDS)])
+
+    encoded = encode_bytes(vocabulary_of_long_words, data, bounds)
+
     assert np.diff(encoded.offsets).tolist() == [64, 0, 1, 0]
 
-    assert vocabulary.encode(["aaa"]).ids.tolist() == [0, 1, 1]
+
+def test_repeated_pieces_have_the_same_id(vocabulary_of_long_words):
+    assert vocabulary_of_long_words.encode(["aaa"]).ids.tolist() == [0, 1, 1]
