@@ -13,6 +13,7 @@ from pacsent.certify.columns import as_groups, check_length, few, materialize
 from pacsent.certify.error_certificate import ErrorCertificate, error_certificate
 from pacsent.certify.judges import as_judged, check_judge, count_judged, n_judge_statements
 from pacsent.certify.labels import (
+    LabelMatrix,
     Labels,
     as_classes,
     as_labels,
@@ -135,6 +136,7 @@ def exclude_training_overlap(
         from sklearn.utils.validation import check_is_fitted
 
         check_is_fitted(classifier)
+
     X = samples.samples_for(classifier, X)
     y = materialize(y)
     n_given = samples.n_samples(X)
@@ -152,18 +154,21 @@ def exclude_training_overlap(
     classes = getattr(classifier, "classes_", None)
     if classes is None:
         classes = classes_of(classifier, None, as_labels(y, n))
-    labels = label_type(classifier).of_classes(classes, y, n).with_groups(groups)
+    labels = label_type(classifier).of_classes(classes, y, n)
+    labels = labels.with_groups(groups)
 
     rows, provenance = rows_without_overlap(classifier, X, overlap, repeats)
     if rows.size < n:
         X = samples.select_rows(X, rows)
         labels = labels.select(rows)
 
-    not_fitted = ~np.isin(labels.classes, getattr(classifier, "fitted_classes_", classes))
+    fitted_classes = getattr(classifier, "fitted_classes_", classes)
+    not_fitted = ~np.isin(labels.classes, fitted_classes)
     n_unknown = int(labels.have_any(labels.encoded, not_fitted).sum())
     if n_unknown:
         names = few(labels.classes[not_fitted])
         provenance += f"; {n_unknown:,} of classes that were not fitted ({names}) count as errors"
+
     provenance += describe_empty(n_given, with_text)
     if with_text is not None:
         rows = with_text[rows]
@@ -179,29 +184,35 @@ def rows_without_overlap(
     n = samples.n_samples(X)
     if samples.recorded(classifier, "fingerprints") is None:
         return np.arange(n), "not checked: the classifier does not record what it was fitted on"
-    exact, near = samples.seen_before(classifier, X)
-    if repeats == TRAFFIC and overlap is None and not exact.all():
-        n_repeats = int((exact | near).sum())
+
+    is_equal, is_near = samples.seen_before(classifier, X)
+    is_seen = is_equal | is_near
+    n_equal = int(is_equal.sum())
+    n_near = int(is_near.sum())
+    if repeats == TRAFFIC and overlap is None and n_equal < n:
+        repeating = format_count(int(is_seen.sum()), "row repeats", "rows repeat")
         return np.arange(n), (
-            f"checked, {format_count(n_repeats, 'row repeats', 'rows repeat')} a text that was "
+            f"checked, {repeating} a text that was "
             "fitted: they count, as new rows, and no row was fitted itself"
         )
-    if exact.any() and overlap != "drop":
+    if n_equal and overlap != "drop":
+        first_row = int(np.argmax(is_equal))
         raise ValueError(
-            f"A guarantee needs texts the classifier has not seen. {int(exact.sum()):,} of these "
-            f"{n:,} were among the texts it was fitted on (first: X[{int(np.argmax(exact))}]). "
+            f"A guarantee needs texts the classifier has not seen. {n_equal:,} of these "
+            f"{n:,} were among the texts it was fitted on (first: X[{first_row}]). "
             "Give other texts, or leave those out: overlap='drop'. If they are new rows that "
             "repeat old ones, they count with repeats='traffic'."
         )
-    rows = np.flatnonzero(~(exact | near))
+
+    rows = np.flatnonzero(~is_seen)
     if rows.size == 0:
         raise ValueError(
             f"A guarantee needs texts the classifier has not seen. All {n:,} were fitted, or "
-            f"{int(near.sum()):,} of them are near-duplicates of texts that were. Give other texts."
+            f"{n_near:,} of them are near-duplicates of texts that were. Give other texts."
         )
     if rows.size == n:
         return rows, "checked, none was fitted, and none is a near-duplicate of a text that was"
-    omitted = {"training text": int(exact.sum()), "near-duplicate": int(near.sum())}
+    omitted = {"training text": n_equal, "near-duplicate": n_near}
     counts = [format_count(count, noun) for noun, count in omitted.items() if count]
     return rows, f"omitted: {' and '.join(counts)}; the guarantee is about other texts"
 
@@ -311,13 +322,10 @@ def certify_predictions(
         judge = select_values(judge, with_text)
     n = samples.n_samples(y_true)
 
-    judged = batch_size = None
-    if judge is not None or not (unlabelled is None or is_number(unlabelled)):
-        judged = as_judged(judge, unlabelled, n)
-        unlabelled = len(judged[1])
-    if unlabelled is not None:
-        batch_size = n + check_count("unlabelled", unlabelled, least=0)
-        if groups is not None or len(recall) or len(precision) or repeats is not None:
+    judged, batch_size = _parse_batch(judge, unlabelled, n)
+    if batch_size is not None:
+        has_population = groups is not None or repeats is not None
+        if has_population or _have_any(recall, precision):
             raise ValueError("unlabelled must be None with groups, recall, precision or repeats.")
     if repeats == COPIES and texts is None:
         raise ValueError("repeats='copies' needs texts, to find the copies. Got None instead.")
@@ -331,54 +339,117 @@ def certify_predictions(
     }
     not_searched = "; near-duplicates were not searched for, because no texts were given"
     if texts is not None:
-        texts = samples.text_column(texts)
-        not_searched = ""
-        if isinstance(texts, list):
-            texts = as_texts(texts)
-        elif batch_size is None:
-            not_searched = f"; {independence.NOT_SEARCHED}"
-        clusters = independence.dependent_clusters(texts, n_rows=n)
-        options["clusters"] = clusters if batch_size is None else None
+        texts, clusters, not_searched = _cluster_texts(texts, n)
+        if batch_size is not None:  # whose rows count as often as they occur
+            clusters = None
+            not_searched = ""
+        options["clusters"] = clusters
     provenance = f"given; it is not known whether the model was fitted on them{not_searched}"
-    fields: dict[str, Any] = {"provenance": provenance + describe_empty(n_given, with_text)}
+    provenance += describe_empty(n_given, with_text)
+    fields: dict[str, Any] = {"provenance": provenance}
 
     matrix = parse_sets(y_true, n)
     if matrix is not None:
-        if batch_size is not None or len(recall) or len(precision):
+        if batch_size is not None or _have_any(recall, precision):
             raise ValueError("unlabelled, recall and precision are for one class a text.")
         return _certify_label_sets(matrix, y_pred, classes, texts, fields, options)
 
-    # ---- one class for each text
-    true = as_labels(y_true)
-    predicted = as_labels(y_pred, n, name="predictions")
+    fields["batch_size"] = batch_size
+    return _certify_classes(
+        as_labels(y_true),
+        as_labels(y_pred, n, name="predictions"),
+        judged,
+        texts,
+        classes=classes,
+        recall=recall,
+        precision=precision,
+        simultaneous=simultaneous,
+        fields=fields,
+        options=options,
+    )
+
+
+def _cluster_texts(texts: Any, n_rows: int) -> tuple[Any, np.ndarray | None, str]:
+    """(texts or other rows, checked; their clusters; a note if only equal rows share a cluster)."""
+    column = samples.text_column(texts)
+    note = f"; {independence.NOT_SEARCHED}"
+    if isinstance(column, list):
+        column = as_texts(column)
+        note = ""
+    return column, independence.dependent_clusters(column, n_rows=n_rows), note
+
+
+def _have_any(recall: Any, precision: Any) -> bool:
+    """Test for classes with a bound of their own."""
+    return len(recall) > 0 or len(precision) > 0
+
+
+def _certify_classes(
+    true: list,
+    predicted: list,
+    judged: list[list] | None,
+    texts: Any,
+    *,
+    classes: Sequence | None,
+    recall: Any,
+    precision: Any,
+    simultaneous: bool,
+    fields: dict[str, Any],
+    options: dict[str, Any],
+) -> ErrorCertificate:
+    """The certificate of predictions of one class for each text."""
     columns = {"labels": true, "predictions": predicted}
     if judged is not None:
-        columns["judge"] = judged[0] + judged[2]
-        columns["unlabelled predictions"] = judged[1]
+        labelled_judge, other_predictions, other_judge = judged
+        columns["judge"] = labelled_judge + other_judge
+        columns["unlabelled predictions"] = other_predictions
     names = _class_names(columns, classes)
-    counted = {
+    bounded_classes: dict[str, Any] = {
         "recall": _chosen_classes(recall, names, "recall"),
         "precision": _chosen_classes(precision, names, "precision"),
     }
-    _check_classes(names, columns | counted)
+    _check_classes(names, columns | bounded_classes)
 
     fields["digests"] = samples.digests(None, texts, true, predicted)
-    fields["batch_size"] = batch_size
     if judged is not None:
         fields |= count_judged(true, predicted, judged)
         check_judge(fields["judge_counts"])
         if simultaneous:
             options["n_statements"] = n_judge_statements(fields["judge_class_counts"])
-    return error_certificate(true, predicted, **counted, fields=fields, **options)
+    return error_certificate(true, predicted, **bounded_classes, fields=fields, **options)
 
 
-def _certify_label_sets(matrix, y_pred, classes, texts, fields, options):
+def _parse_batch(judge: Any, unlabelled: Any, n: int) -> tuple[list[list] | None, int | None]:
+    """(what a judge says, as of `as_judged`; the size of the batch), None where there is none."""
+    has_number = unlabelled is None or is_number(unlabelled)
+    judged = None
+    n_unlabelled = unlabelled
+    if judge is not None or not has_number:
+        judged = as_judged(judge, unlabelled, n)
+        _, other_predictions, _ = judged
+        n_unlabelled = len(other_predictions)
+    if n_unlabelled is None:
+        return judged, None
+    return judged, n + check_count("unlabelled", n_unlabelled, least=0)
+
+
+def _certify_label_sets(
+    matrix: LabelMatrix,
+    y_pred: Any,
+    classes: Sequence | None,
+    texts: Any,
+    fields: dict[str, Any],
+    options: dict[str, Any],
+) -> MultilabelCertificate:
     """The certificate of predictions of several labels per text."""
     if classes is None and not matrix.are_sets:
         classes = matrix.names
     n_texts, n_labels = matrix.has.shape
+    names = list(range(n_labels))
     if classes is not None:
         n_labels = len(classes)
+        names = list(classes)
+
     has = matrix.columns(classes, n_labels)
     assigned = to_indicator(classes, y_pred, n_texts, n_labels)
     fields["digests"] = samples.digests(None, texts, has, assigned)
@@ -386,18 +457,19 @@ def _certify_label_sets(matrix, y_pred, classes, texts, fields, options):
         has,
         assigned,
         kind=MultilabelCertificate,
-        names=list(range(n_labels)) if classes is None else list(classes),
+        names=names,
         fields=fields,
         **options,
     )
 
 
-def _class_names(columns, classes):
+def _class_names(columns: dict[str, list], classes: Sequence | None) -> list:
     """The classes that are given, or those of all columns; with a judge, columns are alike."""
     if classes is not None:
         names = as_labels(classes, name="classes")
     elif "judge" in columns:
-        names = sorted({*as_labels([*chain(*columns.values())], name="all columns")})
+        all_values = list(chain.from_iterable(columns.values()))
+        names = sorted(set(as_labels(all_values, name="all columns")))
     else:
         names = sorted(set(columns["labels"]))
     if len(set(names)) != len(names) or not names:
@@ -405,20 +477,21 @@ def _class_names(columns, classes):
     return as_classes(names).tolist()
 
 
-def _chosen_classes(values, names, what):
+def _chosen_classes(values: Any, names: list, argument: str) -> list:
     """The classes with a bound of their own: of `recall` or `precision`."""
     if isinstance(values, str):
         values = names if values == "all" else [values]
-    return list(dict.fromkeys(as_labels(values, name=what)))
+    chosen = as_labels(values, name=argument)
+    return list(dict.fromkeys(chosen))
 
 
-def _check_classes(names, columns):
+def _check_classes(names: list, columns: dict[str, list]) -> None:
     """Refuse values that are none of the classes."""
-    known = set(names)
-    for what, values in columns.items():
-        row = next((row for row, value in enumerate(values) if value not in known), None)
+    classes = set(names)
+    for column, values in columns.items():
+        row = next((row for row, value in enumerate(values) if value not in classes), None)
         if row is not None:
             raise ValueError(
-                f"{what} must be among the classes ({few(names)}). Got {values[row]!r} in "
+                f"{column} must be among the classes ({few(names)}). Got {values[row]!r} in "
                 f"y[{row}] instead. Name all classes, such as classes=A,B, or correct the row."
             )

@@ -85,10 +85,12 @@ class HeldOutCertificate(RepeatsCertificate):
         `certify_predictions` was given.
         """
         verified = super().verify()
-        if model is None and X is None and y is None:
+        is_missing = [value is None for value in (model, X, y)]
+        if all(is_missing):
             return verified
-        if model is None or X is None or y is None:
+        if any(is_missing):
             raise ValueError("model, X and y must be given together. Got some of them only.")
+
         X = samples.samples_for(model, X)
         n = samples.n_samples(X)
         labels = self._labels(model, y, n)
@@ -99,7 +101,8 @@ class HeldOutCertificate(RepeatsCertificate):
             X = samples.select_rows(X, with_text)
             labels = select_values(labels, with_text)
             group_of = select_values(group_of, with_text)
-            judge = (select_values(judge[0], with_text), judge[1]) if judge else judge
+            if judge:
+                judge = (select_values(judge[0], with_text), judge[1])
             if samples.are_predictions(model):
                 model = select_values(model, with_text)
 
@@ -121,19 +124,33 @@ class HeldOutCertificate(RepeatsCertificate):
         if is_own:
             model._check_calibration(certified_X, labels, new_groups, drawn)
 
+        unchecked = self._unchecked(
+            model,
+            has_all_rows=len(rows) == n,
+            has_judge=bool(judge),
+            has_own_calibration=is_own,
+        )
+        checked = "the counts follow from the texts and the model, and the bounds from the counts"
+        return Verified(checked, ", ".join(unchecked))
+
+    def _unchecked(
+        self, model: Any, *, has_all_rows: bool, has_judge: bool, has_own_calibration: bool
+    ) -> list[str]:
+        """The fields and conditions that `verify` could not check with what it was given."""
+        has_batch = getattr(self, "batch_size", None) is not None
+        has_calibration = hasattr(model, "calibration_")
         unchecked = {
             "provenance, labels corrected after predictions, choices beyond corrections": True,
-            "calibration_size": self.calibration_size is not None and len(rows) == n,
-            "batch_size": getattr(self, "batch_size", None) is not None and not judge,
+            "calibration_size": self.calibration_size is not None and has_all_rows,
+            "batch_size": has_batch and not has_judge,
             "whether these texts were certified": self.digests.get("texts") is None,
-            "the calibration set": hasattr(model, "calibration_") and not is_own,
+            "the calibration set": has_calibration and not has_own_calibration,
             "the model beyond its predictions": "model" not in self.digests,
             "the labels beyond their counts": "labels" not in self.digests,
             "the predictions beyond their counts": "predictions" not in self.digests,
             "the random number of abstention": getattr(model, "randomized_tests", False) is True,
         }
-        checked = "the counts follow from the texts and the model, and the bounds from the counts"
-        return Verified(checked, ", ".join(name for name, applies in unchecked.items() if applies))
+        return [name for name, applies in unchecked.items() if applies]
 
     def _certified_rows(
         self, model: Any, X: Any, group_of: np.ndarray | None

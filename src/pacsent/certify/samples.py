@@ -252,7 +252,7 @@ def _scores(
 
 def _compares_pairs(estimator: Any) -> bool:
     """Test for one-versus-one decision values: of three classes there are as many as of pairs."""
-    parameters = getattr(estimator, "get_params", dict)()
+    parameters: dict[str, Any] = getattr(estimator, "get_params", dict)()
     return any(
         value == "ovo"
         for name, value in parameters.items()
