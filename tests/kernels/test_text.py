@@ -3,7 +3,7 @@
 import os
 import subprocess
 import sys
-from itertools import pairwise
+from itertools import chain, pairwise
 
 import numpy as np
 import pytest
@@ -24,51 +24,77 @@ WORDS = [
 LIKELY = np.frombuffer(b"abzAZ019 @[`{/:_'.,;\xe4\xff", dtype=np.uint8)
 
 
-def words_of(words):
+def build_words(words):
     word_bytes, offsets = concat_utf8(words)
     table, repeated = text.build_table(word_bytes, offsets, n_slots(len(words)))
     assert repeated == -1
     return text.Words(table, word_bytes, offsets)
 
 
-def random_blocks(rng, size):
+def join_texts(texts):
+    """The bytes of all texts, and where each begins."""
+    data = np.frombuffer(b"".join(texts), np.uint8)
+    bounds = np.cumsum([0, *map(len, texts)])
+    return data, bounds
+
+
+def draw_blocks(rng, size):
+    words_of_63_letters = np.frombuffer(b"a" * 63 + b" ", np.uint8)
     return [
         rng.choice(LIKELY, size),
         rng.integers(0, 256, size).astype(np.uint8),
-        np.full(size, 97, np.uint8),  # one word, longer than a piece
-        np.full(size, 55, np.uint8),
+        np.full(size, ord("a"), np.uint8),  # one word, longer than a piece
+        np.full(size, ord("7"), np.uint8),
         rng.choice(LIKELY[:2], size),
-        np.tile(np.frombuffer(b"a" * 63 + b" ", np.uint8), size // 64 + 1)[:size],
+        np.tile(words_of_63_letters, size // 64 + 1)[:size],
     ]
 
 
-def assert_all_equal(found, expected):
-    for one, other in zip(found, expected, strict=True):
-        assert one.dtype == other.dtype
-        assert_array_equal(one, other)
+def draw_texts(rng, characters, lengths):
+    return [rng.choice(characters, length).tobytes() for length in lengths]
+
+
+def assert_all_equal(results, expected):
+    for values, expected_values in zip(results, expected, strict=True):
+        assert values.dtype == expected_values.dtype
+        assert_array_equal(values, expected_values)
 
 
 # ---- The hash table -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("words", [[], WORDS, [f"w{i}" for i in range(3000)]])
-def test_a_table_is_the_plain_one_and_every_word_is_found(words):
+WORD_LISTS = [[], WORDS, [f"w{i}" for i in range(3000)]]
+
+
+@pytest.mark.parametrize("words", WORD_LISTS)
+def test_a_table_is_the_plain_one(words):
     data, offsets = concat_utf8(words)
 
     table, repeated = text.build_table(data, offsets, n_slots(len(words)))
 
-    plain, repeated_plainly = text.build_table_plainly(data, offsets, n_slots(len(words)))
-    assert repeated == repeated_plainly == -1
-    assert_array_equal(table, plain)
+    plain_table, plain_repeated = text.build_table_plainly(data, offsets, n_slots(len(words)))
+    assert repeated == plain_repeated == -1
+    assert_array_equal(table, plain_table)
 
-    others = [*words, "unknown", "abcdefghijkm", "films", *words]
-    found = text.find_words(*concat_utf8(others), text.Words(table, data, offsets))
-    assert found.tolist() == [words.index(word) if word in words else -1 for word in others]
+
+@pytest.mark.parametrize("words", WORD_LISTS)
+def test_every_word_of_a_table_is_found_and_no_other(words):
+    absent_words = ["unknown", "abcdefghijkm", "films"]
+    data, offsets = concat_utf8([*words, *absent_words, *words])
+
+    ids = text.find_words(data, offsets, build_words(words))
+
+    word_ids = list(range(len(words)))
+    assert ids.tolist() == [*word_ids, -1, -1, -1, *word_ids]
 
 
 @pytest.mark.parametrize("build", [text.build_table, text.build_table_plainly])
-def test_the_first_id_of_a_repeated_word_is_told(build):
-    assert build(*concat_utf8([*WORDS, "new", "café", "film"]), 64)[1] == len(WORDS) + 1
+def test_the_first_id_of_a_repeated_word_is_returned(build):
+    data, offsets = concat_utf8([*WORDS, "new", "café", "film"])
+
+    _, repeated = build(data, offsets, 64)
+
+    assert repeated == len(WORDS) + 1
 
 
 def test_keys_counted_by_hand():
@@ -78,17 +104,28 @@ def test_keys_counted_by_hand():
     assert text.key_plainly(b"A") == 0xAF63FC4C860222EC  # of the tables of FNV-1a
 
 
-def test_full_tables_and_words_outside_their_bytes_are_refused():
+@pytest.mark.parametrize("slots", [0, 1, 2, 6])
+def test_tables_without_a_free_slot_are_rejected(slots):
     data, offsets = concat_utf8(["a", "b"])
 
-    for slots in (0, 1, 2, 6):
-        with pytest.raises(ValueError, match="a power of two of slots, more than 2 words"):
-            text.build_table(data, offsets, slots)
+    with pytest.raises(ValueError, match="a power of two of slots, more than 2 words"):
+        text.build_table(data, offsets, slots)
+
+
+def test_words_outside_their_bytes_are_rejected():
+    data, offsets = concat_utf8(["a", "b"])
+
     with pytest.raises(ValueError, match="Words must lie in their bytes"):
         text.build_table(data[:1], offsets, 4)
-    for bounds in ([0, 3], [-1, 1], []):
-        with pytest.raises(ValueError, match="Texts must lie in their 2 bytes"):
-            text.find_words(data, np.array(bounds, np.int64), words_of(["a"]))
+
+
+@pytest.mark.parametrize("bounds", [[0, 3], [-1, 1], []])
+def test_texts_outside_their_bytes_are_rejected(bounds):
+    data, _ = concat_utf8(["a", "b"])
+    bounds = np.array(bounds, np.int64)
+
+    with pytest.raises(ValueError, match="Texts must lie in their 2 bytes"):
+        text.find_words(data, bounds, build_words(["a"]))
 
 
 # ---- Text to ids --------------------------------------------------------------------------------
@@ -96,35 +133,40 @@ def test_full_tables_and_words_outside_their_bytes_are_refused():
 
 @pytest.mark.parametrize("size", [0, 1, 63, 64, 65, 127, 128, 129, 2047, 2048, 2049, 2113])
 def test_words_are_found_across_blocks_and_pieces_of_any_bytes(rng, size):
-    blocks = random_blocks(rng, size)
-    tokens = [tokenise_paper(block.tobytes().decode("latin-1")) for block in blocks]
-    known = sorted({token for some in tokens for token in some})[::2]
-    data, bounds = np.concatenate(blocks), np.cumsum([0, *map(len, blocks)])
+    blocks = [block.tobytes() for block in draw_blocks(rng, size)]
+    tokens_of_blocks = [tokenise_paper(block.decode("latin-1")) for block in blocks]
+    all_tokens = set().union(*tokens_of_blocks)
+    words = sorted(all_tokens)[::2]
+    data, bounds = join_texts(blocks)
 
-    encoded = encode_bytes(Vocabulary(known), data, bounds)
+    encoded = encode_bytes(Vocabulary(words), data, bounds)
 
-    for found, some in zip(pairwise(encoded.offsets), tokens, strict=True):
-        assert [known[i] for i in encoded.ids[slice(*found)]] == [t for t in some if t in known]
-    n_unknown = [sum(token not in known for token in some) for some in tokens]
-    n_dropped = [count_dropped(block.tobytes().decode("utf-8", "replace")) for block in blocks]
-    assert encoded.n_unknown.tolist() == np.add(n_unknown, n_dropped).tolist()
+    starts_and_ends = pairwise(encoded.offsets)
+    for block, tokens, (start, end), n_unknown in zip(
+        blocks, tokens_of_blocks, starts_and_ends, encoded.n_unknown, strict=True
+    ):
+        known_tokens = [token for token in tokens if token in words]
+        assert [words[i] for i in encoded.ids[start:end]] == known_tokens
+        n_dropped = count_dropped(block.decode("utf-8", "replace"))
+        assert n_unknown == len(tokens) - len(known_tokens) + n_dropped
 
 
 @pytest.mark.parametrize("encode", ["encode_paper", "encode_ascii"])
 @pytest.mark.parametrize("splits", [False, True])
 def test_ids_are_those_of_the_plain_loop(rng, splits, encode):
-    compiled, plain = getattr(text, encode), getattr(text, f"{encode}_plainly")
-    words = words_of([*WORDS, "b", "##b", "##z", "bzzbzzbzz", "_", "a_b", "##_"])
+    compiled = getattr(text, encode)
+    plain = getattr(text, f"{encode}_plainly")
+    words = build_words([*WORDS, "b", "##b", "##z", "bzzbzzbzz", "_", "a_b", "##_"])
     texts = [b"", b"Films 6 6", b"film" * 20, b"x" * 64, b"X" * 65, b"bzzbzzbzzbZZbzzbbb"]
-    texts += [rng.choice(LIKELY, n).tobytes() for n in rng.integers(0, 300, 50)]
-    data = np.frombuffer(b"".join(texts), np.uint8)
-    bounds = np.cumsum([0, *map(len, texts)])
+    texts += draw_texts(rng, LIKELY, rng.integers(0, 300, 50))
+    data, bounds = join_texts(texts)
+    inner_bounds = bounds[3:-3].copy()  # bytes around it
 
-    found = compiled(data, bounds, words, splits)
+    encoded = compiled(data, bounds, words, splits)
+    inner = compiled(data, inner_bounds, words, splits)
 
-    assert_all_equal(found, plain(data, bounds, words, splits))
-    inner = compiled(data, bounds[3:-3].copy(), words, splits)  # bytes around it
-    assert_all_equal(inner, plain(data, bounds[3:-3], words, splits))
+    assert_all_equal(encoded, plain(data, bounds, words, splits))
+    assert_all_equal(inner, plain(data, inner_bounds, words, splits))
 
 
 def test_subwords_counted_by_hand():
@@ -143,73 +185,74 @@ def test_subwords_counted_by_hand():
 @pytest.mark.parametrize("max_dict", [-1, 1 << 12])
 def test_texts_have_the_ids_of_their_token_lists(rng, monkeypatch, normalize, unknown, max_dict):
     words = ["film", "good", "a", "bad", "don't", "naïve", "0", "one", "supercalifragilistic", "6"]
-    joins = [" ", "  ", ", ", "!", "-"]
-    texts = [
-        "".join(w + j for w, j in zip(rng.choice(words, n), rng.choice(joins, n)))
-        for n in rng.integers(0, 30, 20)
-    ]
-    known = [*words[:4], *"bcdefghs", "##d", "##o", "##ne", "##ix"]
-    vocabulary = Vocabulary(known, normalize=normalize, unknown=unknown)
+    separators = [" ", "  ", ", ", "!", "-"]
+    texts = []
+    for n_words in rng.integers(0, 30, 20):
+        drawn_words = rng.choice(words, n_words)
+        drawn_separators = rng.choice(separators, n_words)
+        texts.append("".join(map("".join, zip(drawn_words, drawn_separators))))
+    known_words = [*words[:4], *"bcdefghs", "##d", "##o", "##ne", "##ix"]
+    vocabulary = Vocabulary(known_words, normalize=normalize, unknown=unknown)
+    token_lists = [list(vocabulary.tokens(text)) for text in texts]
 
     monkeypatch.setattr(text_encoding, "_MAX_DICT_CHARACTERS", max_dict)
     encoded = vocabulary.encode(texts)
 
-    by_dict = vocabulary.encode([list(vocabulary.tokens(text)) for text in texts])
-    assert_all_equal(encoded, by_dict)
+    assert_all_equal(encoded, vocabulary.encode(token_lists))
 
 
 def test_bytes_in_many_calls_have_the_ids_of_one(rng, monkeypatch):
-    texts = ["film good " * n for n in rng.integers(0, 30, 40)]
-    data = np.frombuffer("".join(texts).encode(), np.uint8)
-    bounds = np.cumsum([0, *map(len, texts)])
+    texts = [b"film good " * n_repeats for n_repeats in rng.integers(0, 30, 40)]
+    data, bounds = join_texts(texts)
     vocabulary = Vocabulary(["film", "a"])
-    whole = encode_bytes(vocabulary, data, bounds[2:])
+    encoded_at_once = encode_bytes(vocabulary, data, bounds[2:])
 
     monkeypatch.setattr(text_encoding, "_BATCH_BYTES", 100)
+    encoded_in_batches = encode_bytes(vocabulary, data, bounds[2:])
+    encoded_nothing = encode_bytes(vocabulary, data, bounds[:1])
 
-    assert_all_equal(encode_bytes(vocabulary, data, bounds[2:]), whole)
-    assert encode_bytes(vocabulary, data, bounds[:1]).offsets.tolist() == [0]
+    assert_all_equal(encoded_in_batches, encoded_at_once)
+    assert encoded_nothing.offsets.tolist() == [0]
 
 
 @pytest.mark.parametrize("size", [0, 1, 7, 500])
 def test_tokens_of_ascii_are_those_of_the_unicode_rules(rng, size):
-    ascii_bytes = LIKELY[LIKELY < 128]
-    texts = [rng.choice(ascii_bytes, size).tobytes() for _ in range(30)]
-    data = np.frombuffer(b"".join(texts), np.uint8)
-    bounds = np.cumsum([0, *map(len, texts)])
+    texts = draw_texts(rng, LIKELY[LIKELY < 128], [size] * 30)
+    data, bounds = join_texts(texts)
 
-    found = text.split_ascii(data, bounds)
+    result = text.split_ascii(data, bounds)
 
-    assert_all_equal(found, text.split_ascii_plainly(data, bounds))
-    tokens, starts, ends = found
-    lists = [tokenise_unicode(text.decode()) for text in texts]
-    words = [tokens[start:end].tobytes().decode() for start, end in pairwise(starts)]
-    assert words == [token for some in lists for token in some]
-    assert ends.tolist() == np.cumsum([len(some) for some in lists]).tolist()
+    assert_all_equal(result, text.split_ascii_plainly(data, bounds))
+    token_bytes, starts, ends = result
+    tokens = [token_bytes[start:end].tobytes().decode() for start, end in pairwise(starts)]
+    token_lists = [tokenise_unicode(text.decode()) for text in texts]
+    assert tokens == list(chain.from_iterable(token_lists))
+    assert ends.tolist() == np.cumsum([*map(len, token_lists)]).tolist()
 
 
 # ---- Growing tables -----------------------------------------------------------------------------
 
 
 def test_words_are_counted_in_as_many_calls_as_there_is_room_for(rng):
-    texts = [rng.choice(LIKELY[:11], n).tobytes() for n in rng.integers(0, 9000, 12)]
-    data = np.frombuffer(b"".join(texts), np.uint8)
-    bounds = np.cumsum([0, *map(len, texts)])
+    texts = draw_texts(rng, LIKELY[:11], rng.integers(0, 9000, 12))
+    data, bounds = join_texts(texts)
     names, offsets = concat_utf8(text.DIGIT_NAMES)
     word_bytes = np.concatenate([names, np.zeros(data.size, np.uint8)])
-    ids, ends = np.zeros(data.size, np.int32), np.zeros(len(texts), np.int64)
+    counts = np.zeros(10, np.int64)
+    ids = np.zeros(data.size, np.int32)
+    ends = np.zeros(len(texts), np.int64)
     state = np.array([0, 0, 0, 10])
 
     n_calls = 0
-    counts = np.zeros(10, np.int64)
     is_done = False
     while not is_done:
-        more = text.NEW_WORDS + state[3] - counts.size
-        counts = np.concatenate([counts, np.zeros(more, np.int64)])
-        offsets = np.concatenate([offsets, np.zeros(more, np.int64)])
-        slots = n_slots(counts.size)
-        table, _ = text.build_table(word_bytes, offsets[: state[3] + 1].copy(), slots)
-        words = table, word_bytes, offsets
+        n_words = state[3]
+        room = np.zeros(text.NEW_WORDS + n_words - counts.size, np.int64)
+        counts = np.concatenate([counts, room])
+        offsets = np.concatenate([offsets, room])
+        word_offsets = offsets[: n_words + 1].copy()
+        table, _ = text.build_table(word_bytes, word_offsets, n_slots(counts.size))
+        words = (table, word_bytes, offsets)
         is_done = text.count_paper(data, bounds, words, counts, ids, ends, state)
         n_calls += 1
 
@@ -219,58 +262,100 @@ def test_words_are_counted_in_as_many_calls_as_there_is_room_for(rng):
     assert ids[:n_ids].tolist() == plain_ids
     assert ends.tolist() == plain_ends
     assert_array_equal(counts[:n_words], np.bincount(plain_ids, minlength=n_words))
-    joined, starts = concat_utf8(plain_words)
-    assert_array_equal(word_bytes[: joined.size], joined)
-    assert_array_equal(offsets[: n_words + 1], starts)
+    plain_word_bytes, plain_offsets = concat_utf8(plain_words)
+    assert_array_equal(word_bytes[: plain_word_bytes.size], plain_word_bytes)
+    assert_array_equal(offsets[: n_words + 1], plain_offsets)
 
 
-def test_counting_without_room_is_refused():
-    data, offsets = concat_utf8(["abc"])
-    table, room = np.zeros((4096, 2), np.uint64), np.zeros(2000, np.int64)
-    word_bytes, ids, ends = np.zeros(3, np.uint8), np.zeros(3, np.int32), np.zeros(1, np.int64)
+class CountOfOneWord:
+    """The arguments of a count of a text of one word, in which there is room for three letters."""
 
-    def count(word_bytes, ids):
-        words = table, word_bytes, room.copy()
-        return text.count_paper(data, offsets, words, room, ids, ends, np.zeros(4, np.int64))
+    def __init__(self, n_word_bytes=3, n_ids=3):
+        self.data, self.bounds = concat_utf8(["abc"])
+        self.table = np.zeros((4096, 2), np.uint64)
+        self.word_bytes = np.zeros(n_word_bytes, np.uint8)
+        self.offsets = np.zeros(2000, np.int64)
+        self.counts = np.zeros(2000, np.int64)
+        self.ids = np.zeros(n_ids, np.int32)
+        self.ends = np.zeros(1, np.int64)
 
-    assert count(word_bytes, ids)
-    assert (ids[0], ends[0], room[0]) == (0, 1, 1)
-    for arrays in ((word_bytes[:2], ids), (word_bytes, ids[:2])):
-        with pytest.raises(ValueError, match="no room for the words of this text"):
-            count(*arrays)
+    def run(self):
+        words = (self.table, self.word_bytes, self.offsets)
+        state = np.zeros(4, np.int64)
+        return text.count_paper(
+            self.data, self.bounds, words, self.counts, self.ids, self.ends, state
+        )
 
 
-def test_words_are_merged_into_a_table():
+def test_a_text_of_one_word_is_counted():
+    count = CountOfOneWord()
+
+    is_done = count.run()
+
+    assert is_done
+    assert (count.ids[0], count.ends[0], count.counts[0]) == (0, 1, 1)
+
+
+@pytest.mark.parametrize("room", [{"n_word_bytes": 2}, {"n_ids": 2}])
+def test_counting_without_room_is_rejected(room):
+    count = CountOfOneWord(**room)
+
+    with pytest.raises(ValueError, match="no room for the words of this text"):
+        count.run()
+
+
+@pytest.fixture
+def growing_words():
+    """Two words with room for more: the table, the bytes and their offsets."""
     data, offsets = concat_utf8(["a", "film"])
-    word_bytes = np.concatenate([data, np.zeros(99, np.uint8)])
     table, _ = text.build_table(data, offsets, 16)
-    offsets = np.concatenate([offsets, np.zeros(5, np.int64)])
-    added, starts = concat_utf8(["naïve", "film", "naïve", "b", "a"])
+    word_bytes = np.concatenate([data, np.zeros(99, np.uint8)])
+    offsets_with_room = np.concatenate([offsets, np.zeros(5, np.int64)])
+    return table, word_bytes, offsets_with_room
 
-    ids, n_words = text.merge_words(added, starts, (table, word_bytes, offsets), 2)
 
-    assert (ids.tolist(), n_words) == ([2, 1, 2, 3, 0], 4)
+ADDED_WORDS = concat_utf8(["naïve", "film", "naïve", "b", "a"])
+
+
+def test_words_are_merged_into_a_table(growing_words):
+    ids, n_words = text.merge_words(*ADDED_WORDS, growing_words, 2)
+
+    assert ids.tolist() == [2, 1, 2, 3, 0]
+    assert n_words == 4
+    _, word_bytes, offsets = growing_words
     assert word_bytes[: offsets[4]].tobytes().decode() == "afilmnaïveb"
+
+
+def test_merging_without_room_is_rejected(growing_words):
+    table, word_bytes, offsets = growing_words
+
     with pytest.raises(ValueError, match="no room for these words"):
-        text.merge_words(added, starts, (table, word_bytes[:16], offsets), 2)
+        text.merge_words(*ADDED_WORDS, (table, word_bytes[:16], offsets), 2)
     with pytest.raises(ValueError, match="more than 8 words"):
-        text.merge_words(added, starts, (table[:8], word_bytes, offsets), 3)
+        text.merge_words(*ADDED_WORDS, (table[:8], word_bytes, offsets), 3)
 
 
-def test_ids_are_renumbered(rng):
-    final = np.array([3, -1, 0, -1, 1], np.int32)
-    for n_ids in (0, 1, 50):
-        ids = rng.integers(0, 5, n_ids).astype(np.int32)
-        ends = np.sort(rng.integers(0, n_ids + 1, 7))
-        new_ids, new_ends = text.renumber_plainly(ids, ends, final)
+FINAL_IDS = np.array([3, -1, 0, -1, 1], np.int32)
 
-        n = text.renumber(ids, ends, final)
 
-        assert_array_equal(ids[:n], new_ids)
-        assert_array_equal(ends, new_ends)
-    for wrong in (-1, 5):
-        with pytest.raises(ValueError, match="Ids must be numbers of 5 words"):
-            text.renumber(np.array([0, wrong], np.int32), np.zeros(1, np.int64), final)
+@pytest.mark.parametrize("n_ids", [0, 1, 50])
+def test_ids_are_renumbered(rng, n_ids):
+    ids = rng.integers(0, 5, n_ids).astype(np.int32)
+    ends = np.sort(rng.integers(0, n_ids + 1, 7))
+    plain_ids, plain_ends = text.renumber_plainly(ids, ends, FINAL_IDS)
+
+    n_kept = text.renumber(ids, ends, FINAL_IDS)
+
+    assert_array_equal(ids[:n_kept], plain_ids)
+    assert_array_equal(ends, plain_ends)
+
+
+@pytest.mark.parametrize("unknown_id", [-1, 5])
+def test_ids_of_no_word_are_not_renumbered(unknown_id):
+    ids = np.array([0, unknown_id], np.int32)
+
+    with pytest.raises(ValueError, match="Ids must be numbers of 5 words"):
+        text.renumber(ids, np.zeros(1, np.int64), FINAL_IDS)
 
 
 # ---- Without the library ------------------------------------------------------------------------
