@@ -38,7 +38,9 @@ from pacsent.text.ngrams import NGrams, fingerprints, word_sequences
 
 MIN_COSINE = 0.5  # cosine of tf-idf from which on a text is a near-duplicate of a known one
 _ROUNDING = 1e-6
-_PREFIX_MARGIN = 1e-4  # more than rounding: a prefix may be too long, never too short
+# The cosine for which prefixes are long enough: by more than rounding below `MIN_COSINE`, because a
+# prefix may be too long, never too short.
+_LEAST_BOUND = MIN_COSINE - 1e-4
 SKETCH_SIZE = 64  # words and pairs of words of a text that are kept: those with the smallest hashes
 _BLOCK_ROWS = 1 << 14  # known texts that are indexed together
 # Remainders are saved in these parts of the length of a text. They are at most 8: as long as the
@@ -64,16 +66,19 @@ def near_duplicate_clusters(texts: Sequence[str]) -> np.ndarray:
     """
     if not len(texts):
         return np.empty(0, np.int64)
-    texts = _visible(texts)
-    first_rows, text_of_row = _number_by_occurrence(fingerprints(texts))
-    hashes, starts = word_sequences([texts[row] for row in first_rows.tolist()])
-    representatives = cluster_by_edits(_number_by_rarity(hashes), starts)
+
+    visible = _visible(texts)
+    first_rows, text_of_row = _number_by_occurrence(fingerprints(visible))
+    distinct_texts = [visible[row] for row in first_rows.tolist()]
+    hashes, starts = word_sequences(distinct_texts)
+    words = _number_by_rarity(hashes)  # (n_tokens,)
+    representatives = cluster_by_edits(words, starts)
 
     _, clusters = np.unique(representatives, return_inverse=True)  # (n_distinct,)
     return clusters[text_of_row]
 
 
-def _number_by_occurrence(values):
+def _number_by_occurrence(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(the first row of each distinct value, in their order; the number of each row's value)."""
     _, first_rows, sorted_number = np.unique(values, return_index=True, return_inverse=True)
     by_occurrence = np.argsort(first_rows)  # (n_distinct,): the first value is number 0
@@ -81,10 +86,12 @@ def _number_by_occurrence(values):
     return first_rows[by_occurrence], number_of_sorted[sorted_number]
 
 
-def _number_by_rarity(hashes):
+def _number_by_rarity(hashes: np.ndarray) -> np.ndarray:
     """The number of each word, (n_tokens,) of int32: the rarest is 0."""
-    different = np.sort(hashes)  # np.unique with the inverse takes several times as long
-    different = different[np.diff(different, prepend=np.uint64(0)) > 0]  # 0 is no word
+    # np.unique with the inverse takes several times as long.
+    in_order = np.sort(hashes)
+    is_first = np.diff(in_order, prepend=np.uint64(0)) > 0  # 0 is no word
+    different = in_order[is_first]
     number_in_order = HashTable(different).find(hashes)  # (n_tokens,)
 
     n_uses = np.bincount(number_in_order)
@@ -94,9 +101,13 @@ def _number_by_rarity(hashes):
     return number_by_rarity[number_in_order]
 
 
-def _visible(texts):
+def _visible(texts: Sequence[str]) -> list[str]:
     """Texts as they look: without invisible characters, full-width letters as others (NFKC)."""
-    return [t if t.isascii() else normalize("NFKC", t.translate(_INVISIBLE)) for t in texts]
+    return [text if text.isascii() else _normalize(text) for text in texts]
+
+
+def _normalize(text: str) -> str:
+    return normalize("NFKC", text.translate(_INVISIBLE))
 
 
 def sketches(
@@ -105,11 +116,22 @@ def sketches(
     """The smallest 64 hashes of each text's words and pairs of words, 0 where it has fewer.
 
     By these, `KnownTexts` recognises near-duplicates of texts that are not kept themselves.
-    `counted` saves counting all words and pairs once more; the indices of its rows get sorted.
+
+    Parameters
+    ----------
+    texts : list of str
+    counted : (NGrams, sparse matrix), optional
+        The words and pairs of words of the texts, and their counts: it saves counting them once
+        more. The indices of the matrix get sorted.
+
+    Returns
+    -------
+    array of uint32, (n_texts, 64)
     """
-    out = np.zeros((len(texts), SKETCH_SIZE), np.uint32)
+    hashes = np.zeros((len(texts), SKETCH_SIZE), np.uint32)
     if not len(texts):
-        return out
+        return hashes
+
     visible = _visible(texts)
     if counted is None or visible != list(texts):
         grams = NGrams.of(visible, (1, 2))
@@ -120,8 +142,9 @@ def sketches(
     steps = np.arange(SKETCH_SIZE)
     is_there = steps < np.diff(X.indptr)[:, None]  # (n_texts, SKETCH_SIZE)
     entries = (X.indptr[:-1, None] + steps)[is_there]
-    out[is_there] = grams.hashes[X.indices[entries]] >> np.uint64(32)
-    return out
+    columns = X.indices[entries]
+    hashes[is_there] = grams.hashes[columns] >> np.uint64(32)
+    return hashes
 
 
 class KnownIndex(NamedTuple):
@@ -152,9 +175,11 @@ def index_known(known: np.ndarray) -> KnownIndex:
     for first in range(0, rows.size, _BLOCK_ROWS):
         block = known[rows[first : first + _BLOCK_ROWS]]
         is_there = block > 0
+        positions = table.find(block[is_there].astype(np.uint64))
         numbers = np.full(block.shape, ABSENT, np.int32)
-        numbers[is_there] = number_of[table.find(block[is_there].astype(np.uint64))]
-        blocks.append(find_prefixes(numbers, idf, unknown_idf, MIN_COSINE - _PREFIX_MARGIN))
+        numbers[is_there] = number_of[positions]
+        prefixes_of_block = find_prefixes(numbers, idf, unknown_idf, _LEAST_BOUND)
+        blocks.append(prefixes_of_block)
 
     prefixes = _join(blocks)
     lengths = np.zeros(len(known))
@@ -171,16 +196,26 @@ def _inverse_frequencies(n_texts: np.ndarray, n_known: int) -> tuple[np.ndarray,
 
 def _join(blocks: list[Prefixes]) -> Prefixes:
     """The prefixes of the rows of all blocks."""
-    sizes = [np.diff(block.starts) for block in blocks]
+    # The first part of each fixes the type, also of no blocks.
+    entries = [np.empty(0, np.int32)]
+    remainders = [np.empty(0, np.float32)]
+    sizes = [np.zeros(1, np.int64)]
+    lengths = [np.empty(0)]
+    for block in blocks:
+        entries.append(block.entries)
+        remainders.append(block.remainders)
+        sizes.append(np.diff(block.starts))
+        lengths.append(block.lengths)
+
     return Prefixes(
-        entries=np.concatenate([np.empty(0, np.int32), *(block.entries for block in blocks)]),
-        remainders=np.concatenate([np.empty(0, np.float32), *(b.remainders for b in blocks)]),
-        starts=np.concatenate([np.zeros(1, np.int64), *sizes]).cumsum(),
-        lengths=np.concatenate([np.empty(0), *(block.lengths for block in blocks)]),
+        entries=np.concatenate(entries),
+        remainders=np.concatenate(remainders),
+        starts=np.concatenate(sizes).cumsum(),
+        lengths=np.concatenate(lengths),
     )
 
 
-def _find_different_rows(sketches):
+def _find_different_rows(sketches: np.ndarray) -> np.ndarray:
     """The first of equal rows, in order, (n,) of int32."""
     # Equal rows have equal sums; rows that differ and have equal sums are kept.
     factors = np.random.default_rng(0).integers(1 << 63, size=sketches.shape[1], dtype=np.uint64)
@@ -191,7 +226,8 @@ def _find_different_rows(sketches):
 
     order = np.argsort(sums, kind="stable")
     same_sum = np.flatnonzero(np.diff(sums[order]) == 0)  # as the one after it in this order
-    before, after = order[same_sum], order[same_sum + 1]
+    before = order[same_sum]
+    after = order[same_sum + 1]
     is_repeat = np.zeros(len(sketches), bool)
     is_repeat[after] = (sketches[before] == sketches[after]).all(axis=1)
     return np.flatnonzero(~is_repeat).astype(np.int32)
@@ -231,18 +267,18 @@ def index_arrays(known: np.ndarray) -> dict[str, np.ndarray]:
     """
     if len(known) < _MIN_INDEXED_TEXTS:
         return {}
+
     index = _index_once(known)
     postings = index.postings
+    # Rounded up, so that no text is passed over.
+    remainder_steps = np.ceil(postings.remainders * _REMAINDER_STEPS)
     return {
         "known.ids": index.ids,
         "known.numbers": index.numbers,
         "known.n_texts": index.n_texts.astype(np.uint32),
         "known.lengths": index.lengths,
         "known.postings.rows": postings.rows,
-        # Rounded up, so that no text is passed over.
-        "known.postings.remainders": np.ceil(postings.remainders * _REMAINDER_STEPS).astype(
-            np.uint16
-        ),
+        "known.postings.remainders": remainder_steps.astype(np.uint16),
         "known.postings.starts": postings.starts.astype(np.uint32),
     }
 
@@ -254,9 +290,11 @@ def keep_index(known: np.ndarray, arrays: Mapping[str, np.ndarray]) -> None:
     """
     if "known.ids" not in arrays:
         return
+
     ids = checked_tensor(arrays, "known.ids", np.uint32, (None,), low=1)
     if (ids[1:] <= ids[:-1]).any():
         raise ValueError("known.ids must be all different and in order")
+
     n_ids = ids.size
     numbers = checked_tensor(arrays, "known.numbers", np.int32, (n_ids,), low=0, below=n_ids)
     n_texts = checked_tensor(arrays, "known.n_texts", np.uint32, (n_ids,), low=1)
@@ -301,17 +339,28 @@ class KnownTexts:
         self._index = index_known(known) if index is None else index
 
     def are_near(self, texts: Sequence[str]) -> np.ndarray:
-        """Which texts are near-duplicates of a known one, (n,) of bool."""
+        """Recognise near-duplicates of known texts.
+
+        Parameters
+        ----------
+        texts : list of str
+
+        Returns
+        -------
+        array of bool, (n_texts,)
+        """
         index = self._index
         if not index.ids.size or not len(texts):
             return np.zeros(len(texts), bool)
+
+        new_sketches = self._look_up(sketches(texts))
         return are_near(
-            self._look_up(sketches(texts)),
+            new_sketches,
             np.ascontiguousarray(self._known),
             index.lengths,
             index.postings,
             least=MIN_COSINE - _ROUNDING,
-            least_bound=MIN_COSINE - _PREFIX_MARGIN,
+            least_bound=_LEAST_BOUND,
         )
 
     def _look_up(self, ids: np.ndarray) -> Sketches:
@@ -322,7 +371,6 @@ class KnownTexts:
         numbers = np.full(ids.shape, ABSENT, np.int32)
         numbers[ids > 0] = UNKNOWN
         numbers[is_known] = index.numbers[nearest[is_known]]
-        least = MIN_COSINE - _PREFIX_MARGIN
-        prefixes = find_prefixes(numbers, index.idf, index.unknown_idf, least)
+        prefixes = find_prefixes(numbers, index.idf, index.unknown_idf, _LEAST_BOUND)
         squares = np.where(is_known, index.idf[numbers], 0.0) ** 2
         return Sketches(ids, squares, prefixes)
