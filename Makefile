@@ -105,6 +105,7 @@ pages: $(DEV)  ## regenerate the pages that are made from result files
 	$(BIN)/python docs/make_items.py
 	$(BIN)/python docs/make_paper_figures.py
 	$(BIN)/python docs/make_growth_figure.py
+	$(BIN)/python docs/make_labels_figure.py
 	$(BIN)/python docs/make_architecture.py
 	$(BIN)/python docs/make_numbers.py
 	$(BIN)/python docs/make_outputs.py

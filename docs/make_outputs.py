@@ -1,15 +1,15 @@
 """Run the Python of the pages and write what it prints into their ```output blocks; `--check`
 compares. Words must be equal; numbers may differ a little, as processors round.
 
-The commands of ```shell-session blocks are run too, beside the CSV files of the demo; what they
-print stands below them.
+The commands of ```shell-session blocks are run too, beside the CSV files of the demo and the files
+that the page's Python wrote; what they print stands below them. A page whose blocks build on each
+other needs one folder, so the Python runs first.
 
 python docs/make_outputs.py [--check] [PAGE ...]
 """
 
 import argparse
 import re
-import shlex
 import subprocess
 import sys
 import tempfile
@@ -35,17 +35,15 @@ def close(one: str, other: str, tolerance: float) -> bool:
 def pages() -> list[Path]:
     """The pages that show outputs."""
     found = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-    return [page for page in found if "```output" in page.read_text(encoding="utf-8")]
+    shown = re.compile(r"```(output|shell-session)\n")
+    return [page for page in found if shown.search(page.read_text(encoding="utf-8"))]
 
 
-def printed(text: str) -> list[str]:
-    """What the Python of a page prints before each of its output blocks."""
+def printed(text: str, folder: str) -> list[str]:
+    """What the Python of a page, run in a folder, prints before each of its output blocks."""
     blocks = BLOCK.findall(text)
     code = "\n".join(part if kind == "python" else f"print({END!r})" for kind, part in blocks)
-    with tempfile.TemporaryDirectory() as folder:
-        done = subprocess.run(
-            [sys.executable, "-c", code], cwd=folder, capture_output=True, text=True
-        )
+    done = subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True)
     if done.returncode:
         raise SystemExit(done.stderr[-2000:])
     return done.stdout.split(f"{END}\n")[:-1]
@@ -57,15 +55,19 @@ def with_outputs(text: str, outputs: list[str]) -> str:
     return BLOCK.sub(lambda m: f"```output\n{next(left)}```" if m[1] == "output" else m[0], text)
 
 
-def with_sessions(text: str) -> str:
-    """The page with what the commands of its ```shell-session blocks print."""
-    if not SESSION.search(text):
-        return text
-    from pacsent.demo import write_tables
+def with_sessions(text: str, folder: str) -> str:
+    """The page with what the commands of its ```shell-session blocks, run in a folder, print."""
+    return SESSION.sub(lambda block: f"```shell-session\n{session(block[1], folder)}```", text)
 
+
+def remade(text: str) -> str:
+    """The page with all that its code and its commands print."""
     with tempfile.TemporaryDirectory() as folder:
-        write_tables(folder)
-        return SESSION.sub(lambda block: f"```shell-session\n{session(block[1], folder)}```", text)
+        if SESSION.search(text):
+            from pacsent.demo import write_tables
+
+            write_tables(folder)
+        return with_sessions(with_outputs(text, printed(text, folder)), folder)
 
 
 def session(block: str, folder: str) -> str:
@@ -74,10 +76,9 @@ def session(block: str, folder: str) -> str:
     for line in block.splitlines():
         if not line.startswith("$ "):
             continue
-        name, *arguments = shlex.split(line.removeprefix("$ "))
-        program = [sys.executable, "-m", "pacsent"] if name == "pacsent" else [name]
+        command = line.removeprefix("$ ")
         done = subprocess.run(
-            [*program, *arguments],
+            ["bash", "-c", f'pacsent() {{ "$0" -m pacsent "$@"; }}; {command}', sys.executable],
             cwd=folder,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -98,7 +99,7 @@ def main() -> None:
     options = parser.parse_args()
     for page in options.pages:
         text = page.read_text(encoding="utf-8")
-        made = with_sessions(with_outputs(text, printed(text)))
+        made = remade(text)
         if not options.check:
             page.write_text(made, encoding="utf-8")
         elif not close(text, made, 0.011):

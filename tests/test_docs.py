@@ -97,7 +97,7 @@ def test_every_command_and_option_has_help_and_is_in_the_reference(monkeypatch):
 @pytest.mark.parametrize(
     "name",
     [
-        *("card", "numbers", "overview", "items", "architecture", "growth_figure"),
+        *("card", "numbers", "overview", "items", "architecture", "growth_figure", "labels_figure"),
         pytest.param("outputs", marks=pytest.mark.slow),
     ],
 )
