@@ -9,7 +9,10 @@ import random
 import re
 import struct
 import tempfile
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -18,7 +21,8 @@ from pacsent import storage
 from pacsent.storage.checksums import file_record
 from pacsent.storage.model_folder import write_config
 
-CONFIG, TENSORS = "config.json", "model.safetensors"
+CONFIG = "config.json"
+TENSORS = "model.safetensors"
 ODD_INTEGERS = (0, 1, -1, 2, 7, 127, 128, 255, 2**15, 2**16, 2**31 - 1, 2**31, 2**32, 2**40, 2**62)
 ODD_NUMBERS = (0, 1, -1, 2, 10**18, -(10**9), 1e308, -1e-308, float("nan"), float("inf"))
 ODD_TEXTS = ("", "x", "paper", "\x00", "a" * 5000, "../..", "0")
@@ -32,78 +36,155 @@ ODD_PIECES = (
 
 def damage(name: str, content: bytes, other: bytes, rng: random.Random) -> bytes:
     """`content` of the file `name` with one to three changes; `other` is a file to splice from."""
-    for _ in range(rng.choice((1, 1, 1, 2, 3))):
+    n_changes = rng.choice((1, 1, 1, 2, 3))
+    for _ in range(n_changes):
         if name.endswith(".json") and rng.random() < 0.67:
             content = edit_json(content, rng)
         elif name.endswith(".safetensors") and rng.random() < 0.5:
             content = edit_header(content, rng)
         else:
-            content = damage_bytes(rng.choice(list(BYTE_WAYS)), content, other, rng)
+            way = rng.choice(list(BYTE_WAYS))
+            content = damage_bytes(way, content, other, rng)
     return content
 
 
-# How a place of a file is damaged: what takes the place of `n` bytes there.
+# ---- bytes --------------------------------------------------------------------------------------
+
+# A function of the bytes from a place on: how many of them are replaced, and by which bytes.
+Replacement = Callable[[bytes, random.Random], tuple[int, bytes]]
+
+
+def _flip_bit(tail: bytes, rng: random.Random) -> tuple[int, bytes]:
+    byte = tail[0] if tail else 0
+    return 1, bytes([byte ^ 1 << rng.randrange(8)])
+
+
+def _set_byte(tail: bytes, rng: random.Random) -> tuple[int, bytes]:
+    return 1, rng.randbytes(1)
+
+
+def _delete(tail: bytes, rng: random.Random) -> tuple[int, bytes]:
+    return rng.choice((1, 2, 4, 16, 100)), b""
+
+
+def _repeat(tail: bytes, rng: random.Random) -> tuple[int, bytes]:
+    size = rng.choice((1, 4, 16, 200))
+    n_times = rng.choice((1, 2, 49))
+    return 0, tail[:size] * n_times
+
+
+def _insert(tail: bytes, rng: random.Random) -> tuple[int, bytes]:
+    return 0, rng.choice(ODD_PIECES)
+
+
+def _overwrite(tail: bytes, rng: random.Random) -> tuple[int, bytes]:
+    piece = rng.choice(ODD_PIECES)
+    return len(piece), piece
+
+
+def _set_integer(size: int, tail: bytes, rng: random.Random) -> tuple[int, bytes]:
+    number = struct.pack("<q", rng.choice(ODD_INTEGERS))
+    return size, number[:size]
+
+
+def _replace_at_place(change: Replacement, content: bytes, other: bytes, rng: random.Random):
+    # Headers are short and matter most: one place in two is among the first 64 bytes.
+    end = min(len(content), 64) if rng.random() < 0.5 else len(content)
+    place = rng.randrange(end) if end else 0
+    n_replaced, piece = change(content[place:], rng)
+    return content[:place] + piece + content[place + n_replaced :]
+
+
+def _change_digits(content: bytes, other: bytes, rng: random.Random) -> bytes:
+    numbers = list(re.finditer(rb"\d+", content[:20_000]))
+    if not numbers:
+        return content
+    choices = numbers[:8] if rng.random() < 0.5 else numbers
+    number = rng.choice(choices)
+    digits = str(rng.choice(ODD_INTEGERS)).encode()
+    return content[: number.start()] + digits + content[number.end() :]
+
+
+def _truncate(content: bytes, other: bytes, rng: random.Random) -> bytes:
+    return content[: rng.randrange(len(content) + 1)]
+
+
+def _splice(content: bytes, other: bytes, rng: random.Random) -> bytes:
+    end = rng.randrange(len(content) + 1)
+    start = rng.randrange(len(other) + 1)
+    return content[:end] + other[start:]
+
+
+def _replace_by_noise(content: bytes, other: bytes, rng: random.Random) -> bytes:
+    n_bytes = rng.choice((0, 1, 3, 16, 300))
+    return rng.randbytes(n_bytes)
+
+
+# The order is part of what the number of a damaged file means.
 BYTE_WAYS = {
-    "flip": lambda piece, rng: (1, bytes([(piece or b"\0")[0] ^ 1 << rng.randrange(8)])),
-    "set": lambda piece, rng: (1, rng.randbytes(1)),
-    "delete": lambda piece, rng: (rng.choice((1, 2, 4, 16, 100)), b""),
-    "repeat": lambda piece, rng: (0, piece[: rng.choice((1, 4, 16, 200))] * rng.choice((1, 2, 49))),
-    "insert": lambda piece, rng: (0, rng.choice(ODD_PIECES)),
-    "overwrite": lambda piece, rng: (len(odd := rng.choice(ODD_PIECES)), odd),
-    "integer": lambda piece, rng: (4, struct.pack("<q", rng.choice(ODD_INTEGERS))[:4]),
-    "long": lambda piece, rng: (8, struct.pack("<q", rng.choice(ODD_INTEGERS))),
-    "digits": None,
-    "truncate": None,
-    "splice": None,
-    "noise": None,
+    "flip": partial(_replace_at_place, _flip_bit),
+    "set": partial(_replace_at_place, _set_byte),
+    "delete": partial(_replace_at_place, _delete),
+    "repeat": partial(_replace_at_place, _repeat),
+    "insert": partial(_replace_at_place, _insert),
+    "overwrite": partial(_replace_at_place, _overwrite),
+    "integer": partial(_replace_at_place, partial(_set_integer, 4)),
+    "long": partial(_replace_at_place, partial(_set_integer, 8)),
+    "digits": _change_digits,
+    "truncate": _truncate,
+    "splice": _splice,
+    "noise": _replace_by_noise,
 }
 
 
 def damage_bytes(way: str, content: bytes, other: bytes, rng: random.Random) -> bytes:
-    if way == "truncate":
-        return content[: rng.randrange(len(content) + 1)]
-    if way == "splice":
-        return content[: rng.randrange(len(content) + 1)] + other[rng.randrange(len(other) + 1) :]
-    if way == "noise":
-        return rng.randbytes(rng.choice((0, 1, 3, 16, 300)))
-    if way == "digits":
-        numbers = list(re.finditer(rb"\d+", content[:20_000]))
-        if not numbers:
-            return content
-        number = rng.choice(numbers[:8] if rng.random() < 0.5 else numbers)
-        odd = str(rng.choice(ODD_INTEGERS)).encode()
-        return content[: number.start()] + odd + content[number.end() :]
-    # Headers are short and matter most: one place in two is among the first 64 bytes.
-    end = min(len(content), 64) if rng.random() < 0.5 else len(content)
-    place = rng.randrange(end) if end else 0
-    n_replaced, piece = BYTE_WAYS[way](content[place:], rng)
-    return content[:place] + piece + content[place + n_replaced :]
+    return BYTE_WAYS[way](content, other, rng)
 
 
-def edit_value(value, rng):
-    """A JSON value with one of its nodes replaced, deleted, renamed or nested."""
-    root = {"root": value}
-    nodes = [(root, "root")]
+# ---- JSON and the headers of safetensors --------------------------------------------------------
+
+
+def _list_nodes(root: dict) -> list[tuple[Any, Any]]:
+    """(parent, key) of the nodes of a JSON value, of long lists the first fifty."""
+    nodes: list[tuple[Any, Any]] = [(root, "root")]
     for parent, key in nodes:
         child = parent[key]
         if isinstance(child, dict):
             nodes += [(child, name) for name in child]
         elif isinstance(child, list):
-            nodes += [(child, i) for i in range(min(len(child), 50))]
+            n_children = min(len(child), 50)
+            nodes += [(child, i) for i in range(n_children)]
+    return nodes
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def edit_value(value, rng):
+    """A JSON value with one of its nodes replaced, deleted, renamed or nested."""
+    root = {"root": value}
+    nodes = _list_nodes(root)
     parent, key = rng.choice(nodes)
+    is_root = parent is root
     way = rng.randrange(8)
-    if way == 0 and parent is not root:
+
+    if way == 0 and not is_root:
         del parent[key]
-    elif way == 1 and isinstance(parent, dict) and parent is not root:
-        parent[rng.choice(("", "x", key + "_", "shape", "lam"))] = parent.pop(key)
+    elif way == 1 and isinstance(parent, dict) and not is_root:
+        child = parent.pop(key)
+        new_key = rng.choice(("", "x", key + "_", "shape", "lam"))
+        parent[new_key] = child
     elif way == 2:
         for _ in range(rng.choice((1, 3, 3000))):
             parent[key] = [parent[key]]
-    elif way == 3 and isinstance(parent[key], int | float) and not isinstance(parent[key], bool):
-        parent[key] = parent[key] * rng.choice((-1, 2, 0.5, 1e6)) + rng.choice((0, 1, -1))
+    elif way == 3 and _is_number(parent[key]):
+        factor = rng.choice((-1, 2, 0.5, 1e6))
+        parent[key] = parent[key] * factor + rng.choice((0, 1, -1))
     elif way == 4:
-        other, name = rng.choice(nodes)
-        parent[key] = json.loads(dump(other[name])) if parent is not root else other[name]
+        other_parent, other_key = rng.choice(nodes)
+        other = other_parent[other_key]
+        parent[key] = other if is_root else json.loads(dump(other))
     else:
         parent[key] = rng.choice(ODD_VALUES)
     return root["root"]
@@ -174,10 +255,14 @@ def changed(array: np.ndarray, way: str) -> np.ndarray | None:
         return None
     if array.ndim == 0 and way not in ("nan", "one axis more", "zeros", "as bytes"):
         return None
+
     with np.errstate(all="ignore"):
-        other = np.asarray(change(array))
-    same = other.shape == array.shape and other.dtype == array.dtype
-    return None if same and other.tobytes() == array.tobytes() else other
+        result = np.asarray(change(array))
+
+    has_same_type = result.shape == array.shape and result.dtype == array.dtype
+    if has_same_type and result.tobytes() == array.tobytes():
+        return None
+    return result
 
 
 def arrays_of(tree: Tree, folder: str = "m") -> dict[str, np.ndarray]:
@@ -197,28 +282,37 @@ def folders_of(tree: Tree) -> list[str]:
 def signed(tree: Tree, folder: str, arrays: dict[str, np.ndarray] | None = None, config=None):
     """The tree with other arrays or another description in one folder, and right checksums."""
     tree = dict(tree)
-    with tempfile.TemporaryDirectory() as place:
-        records = {}
+    records = {}
+    with tempfile.TemporaryDirectory() as temporary:
+        place = Path(temporary)
         if arrays is not None:
-            storage.write_tensors(Path(place) / TENSORS, arrays)
-            records = {TENSORS: file_record(Path(place) / TENSORS)}
-            tree[f"{folder}/{TENSORS}"] = (Path(place) / TENSORS).read_bytes()
+            storage.write_tensors(place / TENSORS, arrays)
+            records = {TENSORS: file_record(place / TENSORS)}
+            tree[f"{folder}/{TENSORS}"] = (place / TENSORS).read_bytes()
         if config is not None:
             tree[f"{folder}/{CONFIG}"] = dump(config).encode()
+
+        # The innermost folders first: a folder states the digests of its parts.
         digests: dict[str, str] = {}
         for name in folders_of(tree):
+            new_records = records if name == folder else {}
             try:
-                described = json.loads(tree[f"{name}/{CONFIG}"])
-                if name == folder and records:
-                    described["files"] = described["files"] | records
-                for part, record in described.get("parts", {}).items():
-                    record["digest"] = digests[f"{name}/{part}"]
-                described.pop("digest", None)
-                digests[name] = write_config(Path(place), described)
-                tree[f"{name}/{CONFIG}"] = (Path(place) / CONFIG).read_bytes()
+                description = json.loads(tree[f"{name}/{CONFIG}"])
+                _update_digests(description, name, new_records, digests)
+                digests[name] = write_config(place, description)
+                tree[f"{name}/{CONFIG}"] = (place / CONFIG).read_bytes()
             except (KeyError, TypeError, AttributeError, ValueError, RecursionError):
                 pass  # a description that is none any more: refused as it is
     return tree
+
+
+def _update_digests(description, folder: str, records: dict, digests: dict[str, str]) -> None:
+    """Write the records of new files and the digests of the parts into a description."""
+    if records:
+        description["files"] = description["files"] | records
+    for part, record in description.get("parts", {}).items():
+        record["digest"] = digests[f"{folder}/{part}"]
+    description.pop("digest", None)
 
 
 def crafted_tree(tree: Tree, rng: random.Random) -> Tree:
@@ -228,12 +322,16 @@ def crafted_tree(tree: Tree, rng: random.Random) -> Tree:
     if rng.random() < 0.3:
         config = json.loads(tree[f"{folder}/{CONFIG}"])
         return signed(tree, folder, config=edit_value(config, rng))
+
     name = rng.choice(list(arrays))
     if name == "description" and rng.random() < 0.8:
         text = edit_json(arrays[name].tobytes(), rng)
-        return signed(tree, folder, arrays | {name: np.frombuffer(text, np.uint8)})
-    ways = [way for way in WAYS if changed(arrays[name], way) is not None]
-    if not ways:
-        del arrays[name]
+        arrays[name] = np.frombuffer(text, np.uint8)
         return signed(tree, folder, arrays)
-    return signed(tree, folder, arrays | {name: changed(arrays[name], rng.choice(ways))})
+
+    ways = [way for way in WAYS if changed(arrays[name], way) is not None]
+    if ways:
+        arrays[name] = changed(arrays[name], rng.choice(ways))
+    else:
+        del arrays[name]
+    return signed(tree, folder, arrays)

@@ -4,7 +4,7 @@ Other wrong parameters, word vectors and certificates are in the tests of each o
 """
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 
 import numpy as np
@@ -17,25 +17,27 @@ from pacsent.text.encoded import Encoded
 
 
 def _foreign_encoded():
-    names = ["".join(letters) for letters in itertools.product("abcdefghij", repeat=3)]
-    vocabulary = Vocabulary(names, list(range(len(names), 0, -1)))
-    return vocabulary.encode([" ".join(names[k::7]) for k in range(9)])
+    letters = "abcdefghij"
+    names = ["".join(triple) for triple in itertools.product(letters, repeat=3)]
+    counts = list(range(len(names), 0, -1))
+    texts = [" ".join(names[first::7]) for first in range(9)]
+    return Vocabulary(names, counts).encode(texts)
 
 
-def _encoded(field, change):
+def _change_encoded(field: str, change: Callable[[np.ndarray], np.ndarray]) -> Encoded:
     encoded = words().vocabulary.encode(TEXTS)
-    fields = dict(zip(encoded._fields, encoded))
-    return Encoded(**{**fields, field: change(fields[field].copy())})
+    changed = change(getattr(encoded, field).copy())
+    return encoded._replace(**{field: changed})
 
 
 ODD_ENCODED = {
     "another vocabulary": _foreign_encoded,
-    "ids out of range": lambda: _encoded("ids", lambda ids: ids + 10**6),
-    "negative ids": lambda: _encoded("ids", lambda ids: ids - 10**6),
-    "fractional ids": lambda: _encoded("ids", lambda ids: ids + 0.5),
-    "offsets beyond the end": lambda: _encoded("offsets", lambda offsets: offsets * 1000),
-    "reversed offsets": lambda: _encoded("offsets", lambda offsets: offsets[::-1].copy()),
-    "negative offsets": lambda: _encoded("offsets", lambda offsets: offsets - 5),
+    "ids out of range": lambda: _change_encoded("ids", lambda ids: ids + 10**6),
+    "negative ids": lambda: _change_encoded("ids", lambda ids: ids - 10**6),
+    "fractional ids": lambda: _change_encoded("ids", lambda ids: ids + 0.5),
+    "offsets beyond the end": lambda: _change_encoded("offsets", lambda offsets: offsets * 1000),
+    "reversed offsets": lambda: _change_encoded("offsets", lambda offsets: offsets[::-1].copy()),
+    "negative offsets": lambda: _change_encoded("offsets", lambda offsets: offsets - 5),
 }
 ODD_TEXTS = {
     "no text": [],
@@ -67,19 +69,31 @@ def _transform_encoded(method, make):
 
 
 def _transform(method, texts):
-    vectors = np.asarray(fitted(method).transform(texts))
-    if vectors.shape != (len(texts), fitted(method).transform(["film"]).shape[1]):
+    encoder = fitted(method)
+    vectors = np.asarray(encoder.transform(texts))
+    _, n_dims = encoder.transform(["film"]).shape
+    if vectors.shape != (len(texts), n_dims):
         return f"shape {vectors.shape}"
     return "" if np.isfinite(vectors).all() else "not finite"
 
 
 def _fit(**settings):
-    CertifiedClassifier(**settings).fit(*zip(*LABELLED))
+    texts, labels = zip(*LABELLED)
+    CertifiedClassifier(**settings).fit(texts, labels)
 
 
 def _certify(**settings):
     texts, labels = zip(*LABELLED)
-    certify(classifier(), [f"{text} new" for text in texts], labels, **settings)
+    new_texts = [f"{text} new" for text in texts]
+    certify(classifier(), new_texts, labels, **settings)
+
+
+def _parameter_cases(name: str, call: Callable, table: dict[str, tuple]) -> Iterator[Case]:
+    """A case for each wrong value of each parameter."""
+    for parameter, values in table.items():
+        for value in values:
+            run = partial(call, **{parameter: value})
+            yield Case(f"{name}({parameter}={value!r})", run, "refused")
 
 
 def cases() -> Iterator[Case]:
@@ -89,7 +103,6 @@ def cases() -> Iterator[Case]:
             yield Case(f"{method}.transform(Encoded with {name})", run, "refused")
         for name, texts in ODD_TEXTS.items():
             yield Case(f"{method}.transform({name})", partial(_transform, method, texts))
-    for call, table in ((_fit, CERTIFIED_PARAMETERS), (_certify, CERTIFY_PARAMETERS)):
-        for name, value in ((name, value) for name, values in table.items() for value in values):
-            run = partial(call, **{name: value})
-            yield Case(f"{call.__name__[1:]}({name}={value!r})", run, "refused")
+
+    yield from _parameter_cases("fit", _fit, CERTIFIED_PARAMETERS)
+    yield from _parameter_cases("certify", _certify, CERTIFY_PARAMETERS)
