@@ -197,11 +197,13 @@ BOUNDS = re.compile(
 
 
 def cell(value, column: str = "") -> str:
-    """A value for a table; where the column holds bounds, never rounded down."""
+    """A value for a table, with three digits, two below 0.1; bounds are never rounded down."""
     if isinstance(value, float) and BOUNDS.match(column):
-        return rounded_up(value, 4)
+        return rounded_up(value, 3)
+    if isinstance(value, float) and abs(value) >= 1000:
+        return f"{value:,.0f}"
     if isinstance(value, float):
-        return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+        return f"{value:.3g}" if abs(value) >= 0.1 else f"{value:.2g}"
     if isinstance(value, int) and not isinstance(value, bool):
         return f"{value:,}"
     return "" if value is None else str(value)

@@ -4,12 +4,14 @@ compares.
 # ruff: noqa: E501
 
 import argparse
+import json
 from collections import Counter
 from pathlib import Path
 
 from pacsent.paper.manifest import ITEMS, STATES, Item
 
 PAGE = Path(__file__).with_name("paper-items.md")
+REPRODUCTION = "benchmarks/results/reproduce"
 
 # Where the item stands in arXiv:1902.04247: section, and the number that the paper prints.
 PLACES = {
@@ -133,6 +135,10 @@ def block(item: Item) -> str:
     ]
     if item.note:
         lines.append(item.note)
+    if REPRODUCTION in item.code:
+        run_path = PAGE.parents[1] / REPRODUCTION / "run.json"
+        run = json.loads(run_path.read_text(encoding="utf-8"))
+        lines.append(f"Measured: commit {run['added'][:7]} of {run['date']}.")
     lines.append(f"```\n{item.command}\n```")
     return "\n\n".join(lines) + "\n"
 

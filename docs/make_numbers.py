@@ -6,7 +6,7 @@ keep, and the columns; `as` renames one, and a backslash stands before a comma o
     <!-- from classify/few where labels=100: set, lead over the better as lead -->
     <!-- end -->
 
-Below the table stand the commit, the date and the processor that the file records.
+Below the table stands what was measured: the commit, the date and the processor of the file.
 Tables that join several files are made by functions: `<!-- numbers: paper-accuracy -->`.
 """
 
@@ -25,7 +25,7 @@ ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
-from harness import cell  # noqa: E402
+from harness import BOUNDS, cell  # noqa: E402
 
 BLOCK = re.compile(
     r"(?P<head><!-- (?:numbers: (?P<name>[a-z-]+)"
@@ -44,23 +44,43 @@ def markdown(header, rows) -> str:
     return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows]) + "\n"
 
 
+def version(content: dict) -> str:
+    """The version and the machine that a result describes, as a sentence below its table."""
+    commit = content.get("commit") or content["added"]  # which of the two: scripts/check_results.py
+    machine = content["machine"]
+    where = f"{machine['cpu']}, {machine['cores']} cores".lstrip(", ")
+    if "cores" in machine["cpu"]:
+        where = machine["cpu"]
+    return f"\nMeasured: commit {commit[:7]} of {content['date']}, {where}.\n"
+
+
+def column_cells(values: list, name: str) -> list[str]:
+    """The cells of a column; proportions with three digits have three decimals in every row."""
+    cells = [cell(value, name) for value in values]
+    if BOUNDS.match(name):
+        return cells  # rounded up
+    floats = [value for value in values if isinstance(value, float)]
+    if any(len(text) == 5 and text.startswith("0.") for text in cells) and max(floats) <= 1:
+        return [
+            f"{value:.3f}" if isinstance(value, float) and abs(value) >= 0.1 else text
+            for value, text in zip(values, cells, strict=True)
+        ]
+    return cells
+
+
 def columns_of(match: re.Match) -> str:
     """The table of one result file."""
     content = result(match["file"])
-    rows, machine = content["rows"], content["machine"]
+    rows = content["rows"]
     for condition in (match["where"] or "").split(","):
         if condition:
             key, _, value = condition.partition("=")
             rows = [row for row in rows if str(row[key.strip()]) in value.strip().split("|")]
     names = re.split(r"(?<!\\),", match["columns"])
     columns = [name.replace("\\,", ",").strip().partition(" as ") for name in names]
-    table = markdown(
-        [new or old for old, _, new in columns],
-        [[cell(row[old], old) for old, *_ in columns] for row in rows],
-    )
-    commit = content.get("commit") or content["added"]  # which of the two: scripts/check_results.py
-    where = f"{machine['cpu']}, {machine['cores']} cores".lstrip(", ")
-    return f"{table}\nCommit {commit[:7]}, {content['date']}, {where}.\n"
+    cells = [column_cells([row[old] for row in rows], old) for old, *_ in columns]
+    table = markdown([new or old for old, _, new in columns], list(zip(*cells, strict=True)))
+    return table + version(content)
 
 
 def paper_accuracy() -> str:
@@ -96,7 +116,8 @@ def alternatives() -> str:
 
 def dense_parts() -> str:
     """Differences between dense parts of the classifier, a column for each set."""
-    rows = result("vectors_in_classifier/default")["rows"]
+    content = result("vectors_in_classifier/default")
+    rows = content["rows"]
     sets = list(dict.fromkeys((row["set"], row["labels"]) for row in rows))
     table = []
     for part in dict.fromkeys(row["dense part"] for row in rows):
@@ -108,7 +129,7 @@ def dense_parts() -> str:
             cells.append(f"{row['accuracy']:.3f}" if is_default else difference)
         table.append([part, *cells])
     titles = [f"{name}, {n_labels} labels" for name, n_labels in sets]
-    return markdown(["dense part of `TextClassifier`", *titles], table)
+    return markdown(["dense part of `TextClassifier`", *titles], table) + version(content)
 
 
 SETS = {"20news": "20news", "imdb": "IMDb", "subj": "SUBJ"}
@@ -148,14 +169,14 @@ def growth_slopes() -> str:
         size = f"{largest['n']:,}"
         rows.append([name, size, cell(largest["seconds"]), f"{largest['memory']:,}", slope])
     table = markdown(["task", "largest number of texts", "CPU s", "MB", "slope"], rows)
-    machine = content["machine"]
-    return f"{table}\nCommit {content['commit'][:7]}, {content['date']}, {machine['cpu']}.\n"
+    return table + version(content)
 
 
 def idf_cost() -> str:
     """Accuracy of averages and what IDF weights take from it, by the size of the source corpus."""
+    content = result("idf_cost/default")
     rows = []
-    for row in result("idf_cost/default")["rows"]:
+    for row in content["rows"]:
         cost = 1000 * row["cost of IDF"]
         error = 1000 * row["standard error"]
         paper = 1000 * row["cost in the paper"]
@@ -164,22 +185,24 @@ def idf_cost() -> str:
         title = SETS[row["dataset"]]
         rows.append([title, row["method"], row["vectors"], *accuracies, *costs])
     header = ["data set", "method", "tokens", "accuracy", "with IDF", "cost", "se", "cost, paper"]
-    return markdown(header, rows)
+    return markdown(header, rows) + version(content)
 
 
 def pac_bayes() -> str:
     """One line for each method: certified / true risk / bounds below the true risk."""
-    rows = result("pac_bayes/default")["rows"]
+    content = result("pac_bayes/default")
+    rows = content["rows"]
     cells: dict[str, list[str]] = {}
     for row in rows:
         cell_text = (
-            f"{rounded_up(row['certified'])} / {row['true risk']:.4f} / {row['broken']} of "
+            f"{rounded_up(row['certified'], 3)} / {row['true risk']:.3f} / {row['broken']} of "
             f"{row['draws']}"
         )
         cells.setdefault(row["method"], []).append(cell_text)
     names = list(dict.fromkeys(row["dataset"] for row in rows))
-    header = ["certified / true / broken", *(SETS[name] for name in names)]
-    return markdown(header, [[method, *texts] for method, texts in cells.items()])
+    header = ["certified / true / violated", *(SETS[name] for name in names)]
+    table = markdown(header, [[method, *texts] for method, texts in cells.items()])
+    return table + version(content)
 
 
 TABLES = {

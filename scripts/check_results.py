@@ -3,10 +3,11 @@
     python scripts/check_results.py
 
 Every file in benchmarks/results records the commit at which it was measured ("commit"; "added" is
-the commit that added a file from before commits were recorded). A result is out of date if a
+the commit that added a file whose own commit is not in the history). A result is out of date if a
 function, method or constant of its benchmark or of a package that it measures has changed since;
 docstrings, comments, annotations and messages do not count, nor do moves to another module. The
-exit status is 1 if a page shows such a result without naming its commit.
+exit status is 1 if a page shows such a result without naming the version that was measured, by
+commit and date, or if a result records a commit that HEAD does not descend from.
 """
 
 import ast
@@ -39,6 +40,7 @@ MEASURED = {  # packages and modules of each benchmark
     "cluster": ("scale", *ENCODING),
     "cold": (*ENCODING, "kernels", "words/vector_table.py"),
     "comparison": ("bounds/paired_difference.py",),
+    "drift": (*CLASSIFIER, "certify", "predict"),
     "encode": (*ENCODING, "text"),
     "encoders": (*ENCODING, "sentences/methods/sif.py"),
     "english": (*ENCODING, "sentences/methods/sif.py", "words/vector_table.py"),
@@ -46,7 +48,9 @@ MEASURED = {  # packages and modules of each benchmark
     "growth": (*CLASSIFIER, "certify", "predict", "kernels", "search"),
     "guarantees": ("bounds", "certify", "predict"),
     "html_page": ("web/html_export.py", "text/ngrams.py"),
+    "idf_cost": ENCODING,
     "judge_fit": (*CLASSIFIER, "predict/certified_classifier.py"),
+    "judge_leaks": ("certify", "bounds"),
     "judges": ("certify/judges.py", "bounds/binomial.py"),
     "label_checking": (*CLASSIFIER, "classify/label_checking.py", "bounds/binomial.py"),
     "labels": (
@@ -57,6 +61,12 @@ MEASURED = {  # packages and modules of each benchmark
     ),
     "many_classes": CLASSIFIER,
     "multilingual": ENCODING,
+    "own_posteriors": ("paper", "sentences"),
+    "pac_bayes": ("paper", "bounds"),
+    "posterior_variance": ("sentences",),
+    "printed": ("paper/printed", "sentences/solvers"),
+    "protocol": ("paper", *ENCODING),
+    "repeats": (*CLASSIFIER, "certify", "predict"),
     "own_language": (*ENCODING, "words"),
     "reproduce": ("paper", "sentences"),
     "scale": ("scale", *ENCODING),
@@ -86,6 +96,12 @@ MEASURED = {  # packages and modules of each benchmark
 def git(*arguments: str, text: str = "") -> str:
     command = ["git", *arguments]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, input=text).stdout
+
+
+def is_in_history(commit: str) -> bool:
+    """Whether HEAD descends from the commit; objects that no branch reaches are in no clone."""
+    command = ["git", "merge-base", "--is-ancestor", commit, "HEAD"]
+    return subprocess.run(command, cwd=ROOT, capture_output=True).returncode == 0
 
 
 class WithoutWords(ast.NodeTransformer):
@@ -170,14 +186,29 @@ def changes(name: str, commit: str) -> list[str]:
     return sorted(changed)
 
 
+# Tables that a function of docs/make_numbers.py makes. The README's comparison of tools links to
+# the page that names its version.
+GENERATED = {
+    "growth/default": ("growth-slopes",),
+    "idf_cost/default": ("idf-cost",),
+    "pac_bayes/default": ("pac-bayes",),
+    "reproduce": ("paper-accuracy", "paper-differences"),
+    "vectors_in_classifier/default": ("dense-parts",),
+}
+
+
 def pages_that_show(name: str) -> list[Path]:
     """Pages with a table made from a result, or that mention its file or folder."""
-    mention = re.compile(rf"<!-- from {re.escape(name)}[ :]|results/{re.escape(name)}\b")
+    patterns = [rf"<!-- from {re.escape(name)}[ :]", rf"results/{re.escape(name)}\b"]
+    patterns += [rf"<!-- numbers: {table} -->" for table in GENERATED.get(name, ())]
+    mention = re.compile("|".join(patterns))
     pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
     return [page for page in pages if mention.search(page.read_text(encoding="utf-8"))]
 
 
 def main() -> None:
+    if git("rev-parse", "--is-shallow-repository").strip() == "true":
+        sys.exit("This clone has no history to compare with: git fetch --unshallow")
     names = sorted(path.relative_to(RESULTS).with_suffix("").as_posix() for path in
                    RESULTS.rglob("*.json") if "reproduce" not in path.parts)  # fmt: skip
     n_outdated, failures = 0, 0
@@ -185,8 +216,8 @@ def main() -> None:
         path = RESULTS / ("reproduce/run.json" if name == "reproduce" else f"{name}.json")
         content = json.loads(path.read_text(encoding="utf-8"))
         commit = (content.get("commit") or content.get("added") or "").rstrip("+")
-        if not commit or not git("cat-file", "-t", commit):
-            print(f"{name}: records no commit of this repository")
+        if not commit or not is_in_history(commit):
+            print(f"{name}: records no commit of this history")
             failures += 1
             continue
         changed = changes(name.split("/")[0], commit)
@@ -195,8 +226,9 @@ def main() -> None:
         n_outdated += 1
         print(f"{name}: {len(changed)} changes since {commit[:7]}: {', '.join(changed[:4])}")
         for page in pages_that_show(name):
-            if commit[:7] not in page.read_text(encoding="utf-8"):
-                print(f"  {page.relative_to(ROOT)} shows it and does not name the commit")
+            text = page.read_text(encoding="utf-8")
+            if commit[:7] not in text or content["date"] not in text:
+                print(f"  {page.relative_to(ROOT)} shows it and does not name commit and date")
                 failures += 1
     print(f"{n_outdated} of {len(names) + 1} results are out of date, {failures} to be corrected")
     sys.exit(bool(failures))
