@@ -290,6 +290,35 @@ def test_a_program_of_the_gallery_runs(script, monkeypatch, tmp_path):
     runpy.run_path(str(script))
 
 
+MONTHS = "January|February|March|April|May|June|July|August|September|October|November|December"
+CITATION = re.compile(
+    rf"\b(?!{MONTHS})([A-Z][a-z]+)(?: et al\.)?,? \(?((?:19|20)\d\d)\)"  # the name before the year
+)
+
+
+def test_every_cited_work_is_in_the_bibliography_once():
+    bibliography = (ROOT / "docs" / "bibliography.md").read_text(encoding="utf-8")
+    entries = re.findall(
+        r"^- \*\*(.+?)\*\*", _one_line(bibliography).replace(" - **", "\n- **"), re.M
+    )
+    places = [*PAGES, *sorted((ROOT / "src").rglob("*.py"))]
+
+    cited = {
+        (name, year)
+        for path in places
+        for name, year in CITATION.findall(_one_line(path.read_text(encoding="utf-8")))
+    }
+    missing = [
+        f"{name} ({year})"
+        for name, year in sorted(cited)
+        if not any(name in entry and f"({year})" in entry for entry in entries)
+    ]
+
+    assert len(cited) > 20
+    assert not missing
+    assert entries == sorted(set(entries), key=lambda entry: entry.casefold())
+
+
 NOTATION_MODULES = ("pacsent.sentences", "pacsent.certify", "pacsent.paper")
 FORMULAS = {"pac_bayes": "pacsent.bounds", "gaussians": "pacsent.sentences.solvers"}
 COMPUTED = re.compile(r"`(pacsent\.[\w.]+)`")
