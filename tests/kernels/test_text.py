@@ -354,7 +354,9 @@ def test_ids_are_renumbered(rng, n_ids):
 def test_ids_of_no_word_are_not_renumbered(unknown_id):
     ids = np.array([0, unknown_id], np.int32)
 
-    with pytest.raises(ValueError, match="Ids must be numbers of 5 words"):
+    with pytest.raises(
+        ValueError, match=f"Ids must be numbers of 5 words. Got {unknown_id} instead"
+    ):
         text.renumber(ids, np.zeros(1, np.int64), FINAL_IDS)
 
 

@@ -377,7 +377,10 @@ class TestRefusals:
             ({"prior_variance": 0.0}, "prior_variance must be finite and > 0"),
             ({"posterior": "best"}, "posterior must be 'auto', 'prior', 'vectorizer' or"),
             ({"posterior": (np.zeros((3, 2)), np.ones(3))}, "posterior must be means of shape"),
-            ({"posterior": (np.zeros((600, 16)), np.zeros(600))}, "finite means and variances > 0"),
+            (
+                {"posterior": (np.zeros((600, 16)), np.zeros(600))},
+                r"finite means and variances > 0. Got a variance of 0 in row \d+ instead",
+            ),
             ({"kind": "C", "prior_variance": [1, 2]}, "prior_variance must be finite and > 0"),
             ({"texts": ["w1", ""]}, r"at least one document of two in-vocabulary words. Got 2"),
         ],

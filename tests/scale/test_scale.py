@@ -140,7 +140,12 @@ def test_a_table_that_cannot_be_read_fails_its_file(tmp_path, model):
     for name, content, options, message in (
         ("a.csv", "n,text,n\n1,good,2\n", {"keep_columns": "*"}, "must have one column named n"),
         ("a.csv", "text\ngood\n", {"text_column": "body"}, "must include body. Got text instead"),
-        ("a.jsonl", mixed, {"keep_columns": "n"}, "must be of one type"),
+        (
+            "a.jsonl",
+            mixed,
+            {"keep_columns": "n"},
+            "must be of one type, int64. Got str instead (Could not convert 'x'",
+        ),
     ):
         (tmp_path / name).write_text(content)
         options = {"overwrite": True, **options}

@@ -108,7 +108,12 @@ def test_what_cannot_be_written_is_named(tmp_path):
     for name, batches, error, message in (
         ("a.xls", [], ValueError, r"must end in .npy, .*Got .*a.xls' instead"),
         ("missing/a.npy", [], FileNotFoundError, r"in a folder that exists.*mkdir -p"),
-        ("a.parquet", mixed, ValueError, "The column n must be of one type"),
+        (
+            "a.parquet",
+            mixed,
+            ValueError,
+            r"column n must be of one type, int64. Got int and str instead \(.*'x'",
+        ),
     ):
         with pytest.raises(error, match=message):
             result_files.write(batches, tmp_path / name)

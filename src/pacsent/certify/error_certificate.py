@@ -184,10 +184,13 @@ class HeldOutCertificate(RepeatsCertificate):
             drawn = split.positions() if self.other else None
         else:
             rows = np.flatnonzero(~np.logical_or(*samples.seen_before(model, X)))
-        if samples.digest(samples.select_rows(X, rows)) != texts_digest:
+        own_digest = samples.digest(samples.select_rows(X, rows))
+        if own_digest != texts_digest:
             raise ValueError(
-                "X must be the texts that were certified, or those that were given to fit, "
-                "with their groups. Got others instead, or another order."
+                f"X must be the texts that were certified (SHA-256 {texts_digest[:12]}...), or "
+                "those that were given to fit, in their order and with their groups. Got texts of "
+                f"which {rows.size:,} of {every_row.size:,} are held out, with SHA-256 "
+                f"{own_digest[:12]}..., instead."
             )
         return rows, drawn
 

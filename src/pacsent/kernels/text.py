@@ -447,7 +447,11 @@ def renumber(ids: np.ndarray, ends: np.ndarray, final: np.ndarray) -> int:
     """Final ids in place, those below zero left out; their number; `ends` moved with them."""
     n = _renumber(ids, ids.size, ends, ends.size, final, final.size)
     if n < 0:
-        raise ValueError(f"Ids must be numbers of {final.size:,} words. Got others instead.")
+        # The ids before the first wrong one are renumbered by now. The last wrong one is not.
+        wrong_ids = ids[(ids < 0) | (ids >= final.size)]
+        raise ValueError(
+            f"Ids must be numbers of {final.size:,} words. Got {wrong_ids[-1]} instead."
+        )
     return n
 
 

@@ -194,10 +194,16 @@ def given_posterior(
 
     means = means[rows]
     variances = variances[rows].astype(float)
-    are_variances_valid = np.isfinite(variances) & (variances > 0)
-    if not np.isfinite(means).all() or not are_variances_valid.all():
+    row_numbers = np.arange(shape[0])[rows]
+    has_invalid_mean = ~np.isfinite(means).all(axis=1)  # (n_rows,)
+    has_invalid_variance = ~np.isfinite(variances) | (variances <= 0)  # (n_rows,)
+    if has_invalid_mean.any() or has_invalid_variance.any():
+        place = int(np.argmax(has_invalid_mean | has_invalid_variance))
+        problem = f"a variance of {variances[place]:g}"
+        if has_invalid_mean[place]:
+            problem = "a mean that is not finite"
         raise ValueError(
-            "posterior must have finite means and variances > 0. Got others instead. Without "
-            "spread the exact KL is infinite."
+            f"posterior must have finite means and variances > 0. Got {problem} in row "
+            f"{row_numbers[place]} instead. Without spread the exact KL is infinite."
         )
     return means, variances

@@ -456,8 +456,8 @@ def _open_part(
 def _other_words(path: Path, expected: object, actual: object) -> str:
     return (
         f"The word vectors of {path} must be the ones it was fitted with (digest "
-        f"{str(expected)[:8]}…). Got others instead (digest {str(actual)[:8]}…). Fit again, or use "
-        "the right ones."
+        f"{str(expected)[:8]}…). Got digest {str(actual)[:8]}… instead. Fit again, or use the "
+        "right ones."
     )
 
 

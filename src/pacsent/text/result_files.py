@@ -276,14 +276,25 @@ def _as_arrow(name: str, column: Any, dtype: Any = None) -> Any:
         else:  # nan becomes null in arrays of NumPy
             array = pa.array(column, dtype, from_pandas=isinstance(column, np.ndarray))
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
+        rule = "of one type" if dtype is None else f"of one type, {dtype}"
+        reason = str(error).splitlines()[0]
         raise ValueError(
-            f"The column {name} must be of one type. Got others instead "
-            f"({str(error).splitlines()[0]}). Keep it as text, or leave it out."
+            f"The column {name} must be {rule}. Got {_describe_types(column)} instead ({reason}). "
+            "Keep it as text, or leave it out."
         ) from None
 
     if pa.types.is_null(array.type):
         return array.cast(pa.string())
     return array
+
+
+def _describe_types(column: Any) -> str:
+    """The types of the values in a column, without those that are missing."""
+    array_type = getattr(column, "type", None)  # of Arrow
+    if array_type is not None:
+        return str(array_type)
+    names = {type(value).__name__ for value in column if value is not None}
+    return " and ".join(sorted(names))
 
 
 def _arrow_type(name: str) -> Any:

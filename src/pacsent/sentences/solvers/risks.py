@@ -358,13 +358,21 @@ def noise_risk(
     """
     mu = np.asarray(mu)
     var_Q = np.asarray(var_Q, dtype=float)
-    if np.any(mu != mu.astype(np.float32)):
+    is_inexact = mu != mu.astype(np.float32)  # (n_sentences, n_dims)
+    if is_inexact.any():
+        row = int(np.argwhere(is_inexact)[0, 0])
+        number = mu[is_inexact].flat[0].item()
         raise ValueError(
-            "mu must have float32 numbers. Got others instead. Round it first "
+            f"mu must have float32 numbers. Got {number!r} in row {row} instead. Round it first "
             "(mu.astype(np.float32)), so that the risk is that of the vector you keep."
         )
-    if not (np.isfinite(var_Q).all() and (var_Q > 0).all()):
-        raise ValueError("var_Q must be finite and > 0. Got others instead. Drop empty sentences.")
+    is_valid = np.isfinite(var_Q) & (var_Q > 0)  # (n_sentences,)
+    if not is_valid.all():
+        row = int(np.argmin(is_valid))
+        raise ValueError(
+            f"var_Q must be finite and > 0. Got {var_Q[row]:g} in row {row} instead. Drop empty "
+            "sentences."
+        )
 
     n_sentences, n_dims = mu.shape
     p_noise = np.asarray(p_noise, dtype=float)
