@@ -205,7 +205,79 @@ def pac_bayes() -> str:
     return table + version(content)
 
 
+def setfit() -> str:
+    """SetFit beside others; MiniLM with a logistic regression where it was measured."""
+    content = result("alternatives/setfit")
+    others = {row["tool"]: row for row in result("alternatives/banking")["rows"]}
+    minilm = others["MiniLM + logistic regression"]
+    rows = []
+    for row in content["rows"]:
+        accuracies = [f"{row[name]:.3f}" for name in ("tf-idf", "TextClassifier", "SetFit")]
+        is_measured = row["set"] == "banking"
+        with_minilm = f"{minilm['accuracy (%)'] / 100:.3f}" if is_measured else "not measured"
+        rows.append([row["set"], str(row["labels"]), *accuracies, with_minilm])
+    header = ["set", "labels", "tf-idf", "TextClassifier", "SetFit", minilm["tool"]]
+    fine_tuned = others["SetFit (fine-tuned MiniLM)"]["measured at"][:7]
+    commits = f"SetFit at {fine_tuned} on a GPU, MiniLM at {minilm['measured at'][:7]}"
+    return markdown(header, rows) + version(content).rstrip(".\n") + f"; {commits}.\n"
+
+
+LABEL_CHECKING = {"subj": "SUBJ", "20news": "20news", "trec": "TREC", "banking77": "Banking77"}
+LABEL_CHECKING["mr"] = "MR"
+
+
+def label_checking() -> str:
+    """Fractions of labels that a person reads: classifiers and random noise on five sets."""
+    rows, commits = [], {}
+    for name, title in LABEL_CHECKING.items():
+        content = result(f"label_checking/{name}")
+        commits[content["commit"][:7]] = content
+        by_labels: dict[str, dict[str, dict]] = {}
+        for row in content["rows"]:
+            by_labels.setdefault(row["machine"], {})[row["score"]] = row
+        for labels, by_score in by_labels.items():
+            fitted, own = by_score["ours"], by_score.get("own")
+            read = [f"{row['read, checked']:.0%}" if row else "" for row in (fitted, own)]
+            violated = max(row["broken, checked"] for row in by_score.values())
+            source = labels.replace(" %", "%")
+            rows.append([title, source, f"{fitted['wrong']:.0%}", *read, f"{violated:.1%}"])
+    header = ["set", "labels by", "wrong", "read, fitted scores", "read, its scores", "violated"]
+    lines = "".join(version(content) for content in commits.values())
+    return markdown(header, rows) + lines
+
+
+def label_checking_range() -> str:
+    """The rows in a sentence: what real classifiers cost, and what uncorrected thresholds do."""
+    rows = [row for name in LABEL_CHECKING for row in result(f"label_checking/{name}")["rows"]]
+    read = [row["read, checked"] for row in rows if row["machine"] == "classifier, 2,000"]
+    few = [row["read, checked"] for row in rows if row["machine"] == "classifier, 200"]
+    threshold = max(row["broken, threshold"] for row in rows)
+    return (
+        f"Of the labels of a classifier fitted on 2,000 texts, {min(read):.0%} to {max(read):.0%} "
+        f"are read, with 200 texts\n{min(few):.0%} to {max(few):.0%}; random noise is found with "
+        "fewer. A threshold that is chosen on the same sample without a\ncorrection is violated in "
+        f"up to {threshold:.0%} of redraws.\n"
+    )
+
+
+def cold_start() -> str:
+    """What a new process costs, in a sentence."""
+    rows = {(r["task"], r["program"]): r for r in result("cold/fresh")["rows"]}
+    encode = rows["encode ten sentences", "pacsent"]
+    certify = rows["fit and certify 500 texts", "pacsent"]
+    return (
+        "**Nothing is compiled at the first call.** A new process encodes ten sentences in "
+        f"{encode['process']:.2f} s\nof CPU time and {encode['memory']:.0f} MB, and fits and "
+        f"certifies a classifier on 500 texts in {certify['process']:.1f} s, imports included\n"
+        "([measurements](docs/which.md#the-first-call)).\n"
+    )
+
+
 TABLES = {
+    "cold-start": cold_start,
+    "label-checking": label_checking,
+    "label-checking-range": label_checking_range,
+    "setfit": setfit,
     "dense-parts": dense_parts,
     "paper-accuracy": paper_accuracy,
     "paper-differences": paper_differences,

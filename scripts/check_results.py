@@ -189,8 +189,13 @@ def changes(name: str, commit: str) -> list[str]:
 # Tables that a function of docs/make_numbers.py makes. The README's comparison of tools links to
 # the page that names its version.
 GENERATED = {
+    "alternatives/setfit": ("setfit",),
     "growth/default": ("growth-slopes",),
     "idf_cost/default": ("idf-cost",),
+    **{
+        f"label_checking/{name}": ("label-checking",)
+        for name in ("20news", "banking77", "mr", "subj", "trec")
+    },
     "pac_bayes/default": ("pac-bayes",),
     "reproduce": ("paper-accuracy", "paper-differences"),
     "vectors_in_classifier/default": ("dense-parts",),

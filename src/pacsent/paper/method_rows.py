@@ -227,7 +227,7 @@ _ROWS = (
     ),
     Row(
         name="concat",
-        label="both roles side by side",
+        label="concat",
         method="concat",
         few_labels=True,
     ),
@@ -245,7 +245,7 @@ _ROWS = (
     ),
     Row(
         name="SIF-sum",
-        label="SIF-sum (frozen)",
+        label="SIF-sum",
         method="SIF-sum",
     ),
     Row(
