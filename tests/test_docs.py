@@ -10,9 +10,12 @@ import re
 import runpy
 import subprocess
 import sys
+from collections.abc import Iterator
 from importlib import import_module
 from inspect import Parameter, isfunction, ismodule, signature
+from itertools import chain
 from pathlib import Path
+from typing import Any
 from unittest.mock import MagicMock
 
 import pytest
@@ -27,12 +30,20 @@ from pacsent.kernels import library as kernel_library
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 PYTHON_BLOCK = re.compile(r"```python\n(.*?)```", re.S)
-CODE = {
-    page.name: "\n".join(PYTHON_BLOCK.findall(page.read_text()))
-    for page in PAGES
-    if PYTHON_BLOCK.search(page.read_text()) and "```output" not in page.read_text()
-}
 
+
+def _code_of_pages() -> dict[str, str]:
+    """The Python of each page whose output is not checked by `docs/make_outputs.py`."""
+    code = {}
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        blocks = PYTHON_BLOCK.findall(text)
+        if blocks and "```output" not in text:
+            code[page.name] = "\n".join(blocks)
+    return code
+
+
+CODE = _code_of_pages()
 
 RUNNER = """
 import json, os, sys, traceback
@@ -57,9 +68,14 @@ for name, folder, code in json.load(sys.stdin):
 def ran(tmp_path_factory) -> dict[str, tuple[int, str]]:
     """Status and output of every page's code: each in a child of one process that has imported."""
     folders = {name: tmp_path_factory.mktemp(name) for name in CODE}
-    jobs = json.dumps([(name, str(folder), CODE[name]) for name, folder in folders.items()])
-    ends = dict(line.split() for line in run_python(RUNNER, input=jobs).splitlines())
-    return {n: (int(ends[n]), (f / "output.txt").read_text("utf-8")) for n, f in folders.items()}
+    jobs = [(name, str(folder), CODE[name]) for name, folder in folders.items()]
+    lines = run_python(RUNNER, input=json.dumps(jobs)).splitlines()
+
+    results = {}
+    for name, status in map(str.split, lines):
+        output = (folders[name] / "output.txt").read_text("utf-8")
+        results[name] = (int(status), output)
+    return results
 
 
 @pytest.mark.slow
@@ -82,16 +98,25 @@ def test_every_command_and_option_has_help_and_is_in_the_reference(monkeypatch):
     monkeypatch.syspath_prepend(ROOT / "docs")
     from make_cli import command_reference
 
-    text = command_reference()
-    assert "Usage: pacsent " in text
-    page = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")  # what a checkout shows
-    for name in cli.list_commands(None):
-        purpose = cli.get_command(None, name).get_short_help_str(100).rstrip(".")
-        assert f"\n| `{name}` | {purpose} |" in page
+    reference = command_reference()
+
+    assert "Usage: pacsent " in reference
     for name, command in all_commands().items():
-        assert command.help and f"### `pacsent {name}`" in text, name
-        for option in command.params:
-            assert not option.opts[0].startswith("--") or option.help, f"{name} {option.opts[0]}"
+        assert command.help, name
+        assert f"### `pacsent {name}`" in reference, name
+        for parameter in command.params:
+            spelling = parameter.opts[0]
+            if spelling.startswith("--"):
+                assert parameter.help, f"{name} {spelling}"
+
+
+@pytest.mark.parametrize("name", cli.list_commands(None))
+def test_every_command_is_on_the_page_of_the_command_line(name):
+    page = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")  # what a checkout shows
+
+    purpose = cli.get_command(None, name).get_short_help_str(100).rstrip(".")
+
+    assert f"\n| `{name}` | {purpose} |" in page
 
 
 @pytest.mark.parametrize(
@@ -225,18 +250,36 @@ def test_every_page_is_in_one_group():
     assert sorted(listed) == sorted({*pages, "gallery/index"})
 
 
-def _command_lines():
+def _lines_in_blocks(path: Path, block: str) -> Iterator[str]:
+    """The lines of all blocks of a page; `block` is a pattern with one group."""
+    for content in re.findall(block, path.read_text(encoding="utf-8"), re.S):
+        yield from content.splitlines()
+
+
+def _command_lines() -> Iterator[tuple[str, str]]:
     """Lines for the shell on our pages and in our templates, with the page that shows them."""
     for page in PAGES:
-        for block in re.findall(r"```[a-z-]*\n(.*?)```", page.read_text(encoding="utf-8"), re.S):
-            for line in block.splitlines():
-                if re.match(r"(\$ )?pacsent [a-z]", line):
-                    yield page.name, line.removeprefix("$ ")
+        for line in _lines_in_blocks(page, r"```[a-z-]*\n(.*?)```"):
+            if re.match(r"(\$ )?pacsent [a-z]", line):
+                yield page.name, line.removeprefix("$ ")
     for template in sorted((ROOT / "src" / "pacsent" / "templates").glob("*.html")):
-        for block in re.findall(r"<pre>(.*?)</pre>", template.read_text(encoding="utf-8"), re.S):
-            for line in block.splitlines():
-                if line.startswith("pacsent "):
-                    yield template.name, line
+        for line in _lines_in_blocks(template, r"<pre>(.*?)</pre>"):
+            if line.startswith("pacsent "):
+                yield template.name, line
+
+
+def _name_of_command(words: list[str]) -> str | None:
+    """The longest name of a command with which a line begins."""
+    commands = all_commands()
+    for n_words in (3, 2, 1):
+        name = " ".join(words[:n_words])
+        if name in commands:
+            return name
+    return None
+
+
+def _is_help_of_a_group(words: list[str]) -> bool:
+    return words[0] in cli.list_commands(None) and words[1].startswith("-")
 
 
 def test_commands_on_pages_and_in_templates_exist_with_their_options():
@@ -244,15 +287,14 @@ def test_commands_on_pages_and_in_templates_exist_with_their_options():
     n_lines = 0
     for place, line in _command_lines():
         words = line.partition("#")[0].split()[1:]
-        name = next(
-            (" ".join(words[:n]) for n in (3, 2, 1) if " ".join(words[:n]) in commands), None
-        )
-        if name is None and words[0] in cli.list_commands(None) and words[1].startswith("-"):
-            continue  # the help of a group
+        name = _name_of_command(words)
+        if name is None and _is_help_of_a_group(words):
+            continue
+
         assert name is not None, f"{place}: {line}"
         options = {option for parameter in commands[name].params for option in parameter.opts}
-        given = {word.partition("=")[0] for word in words if re.match(r"--[a-z]", word)}
-        assert given <= options | {"--help"}, f"{place}: {line}"
+        used_options = {word.partition("=")[0] for word in words if re.match(r"--[a-z]", word)}
+        assert used_options <= options | {"--help"}, f"{place}: {line}"
         n_lines += 1
     assert n_lines > 60
 
@@ -270,17 +312,12 @@ class _PyplotWithoutPictures(MagicMock):
         return MagicMock(), MagicMock() if n_axes == 1 else [MagicMock() for _ in range(n_axes)]
 
 
-@pytest.mark.parametrize(
-    "script",
-    [
-        pytest.param(
-            script,
-            id=script.stem,
-            marks=() if script.stem.startswith(FAST_PROGRAMS) else pytest.mark.slow,
-        )
-        for script in GALLERY
-    ],
-)
+def _program(script: Path):
+    marks = () if script.stem.startswith(FAST_PROGRAMS) else pytest.mark.slow
+    return pytest.param(script, id=script.stem, marks=marks)
+
+
+@pytest.mark.parametrize("script", map(_program, GALLERY))
 def test_a_program_of_the_gallery_runs(script, monkeypatch, tmp_path):
     assert "plt.subplots" in script.read_text(encoding="utf-8")
     pyplot = _PyplotWithoutPictures()
@@ -325,27 +362,50 @@ COMPUTED = re.compile(r"`(pacsent\.[\w.]+)`")
 CHECKED = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
 
 
-def test_every_theorem_has_a_proof_a_function_and_tests_that_exist():
-    text = (ROOT / "docs" / "theory.md").read_text(encoding="utf-8")
-    theorems = [int(n) for n in re.findall(r"^\*\*Theorem (\d+)", text, re.M)]
-    assert theorems == list(range(1, len(theorems) + 1)) and len(theorems) >= 27
-    proofs = re.findall(r"^\*\*Proof of Theorem (\d+)", text, re.M)
-    assert [int(n) for n in proofs] == theorems and text.count("∎") == len(theorems)
-    rows = re.findall(r"^\|\[(\d+)\]\(#thm-\w+\)\|(.+)\|$", text, re.M)
-    assert [int(n) for n, _ in rows] == theorems
+@pytest.fixture(scope="module")
+def theory() -> str:
+    """The page of theorems and proofs."""
+    return (ROOT / "docs" / "theory.md").read_text(encoding="utf-8")
+
+
+def _numbers_of_theorems(theory: str) -> list[str]:
+    return re.findall(r"^\*\*Theorem (\d+)", theory, re.M)
+
+
+def test_theorems_are_numbered_from_one_on(theory):
+    numbers = _numbers_of_theorems(theory)
+
+    assert len(numbers) >= 27
+    assert numbers == [str(number) for number in range(1, len(numbers) + 1)]
+
+
+def test_every_theorem_has_a_proof(theory):
+    numbers = _numbers_of_theorems(theory)
+
+    assert re.findall(r"^\*\*Proof of Theorem (\d+)", theory, re.M) == numbers
+    assert theory.count("∎") == len(numbers)
+
+
+def test_every_theorem_names_a_function_and_a_test(theory):
+    rows = re.findall(r"^\|\[(\d+)\]\(#thm-\w+\)\|(.+)\|$", theory, re.M)
+
+    assert [number for number, _ in rows] == _numbers_of_theorems(theory)
     for number, row in rows:
         assert COMPUTED.search(row), f"theorem {number} names no function"
         assert CHECKED.search(row), f"theorem {number} names no test"
-    for name in COMPUTED.findall(text):
+
+
+def test_the_functions_and_tests_of_theorems_exist(theory):
+    for name in COMPUTED.findall(theory):
         pkgutil.resolve_name(name)
-    for path, test in CHECKED.findall(text):
+    for path, test in CHECKED.findall(theory):
         source = (ROOT / path).read_text(encoding="utf-8")
         assert re.search(rf"def {test}\b", source), f"{path}::{test}"
 
 
-def test_the_first_theorems_have_the_numbers_of_the_paper():
-    text = (ROOT / "docs" / "theory.md").read_text(encoding="utf-8")
-    statements = re.findall(r"^\((?:thm|cor)-([\w-]+)\)=\n\*\*(\w+ [\d.]+) ", text, re.M)
+def test_the_first_theorems_have_the_numbers_of_the_paper(theory):
+    statements = re.findall(r"^\((?:thm|cor)-([\w-]+)\)=\n\*\*(\w+ [\d.]+) ", theory, re.M)
+
     assert statements[:6] == [
         ("catoni", "Theorem 1"),
         ("experts", "Theorem 2"),
@@ -356,9 +416,9 @@ def test_the_first_theorems_have_the_numbers_of_the_paper():
     ]
 
 
-def test_pages_name_theorems_by_their_numbers():
-    text = (ROOT / "docs" / "theory.md").read_text(encoding="utf-8")
-    numbers = dict(re.findall(r"^\((thm-\w+)\)=\n\*\*Theorem (\d+) ", text, re.M))
+def test_pages_name_theorems_by_their_numbers(theory):
+    numbers = dict(re.findall(r"^\((thm-\w+)\)=\n\*\*Theorem (\d+) ", theory, re.M))
+
     n_links = 0
     for page in PAGES:
         page_text = page.read_text(encoding="utf-8")
@@ -369,96 +429,164 @@ def test_pages_name_theorems_by_their_numbers():
     assert n_links > 40
 
 
-def test_every_public_name_is_on_the_api_page_with_an_example_related_names_and_theorems(
-    monkeypatch,
-):
-    monkeypatch.syspath_prepend(ROOT / "docs")
-    from related import GROUPS, THEOREMS, public_names, related
-
-    shown, module = [], ""
+def _names_on_the_api_page() -> list[str]:
+    names = []
+    module = ""
     for line in (ROOT / "docs" / "api.md").read_text(encoding="utf-8").splitlines():
-        if match := re.match(r"\.\. currentmodule:: ([\w.]+)", line):
-            module = match[1]
+        directive = re.match(r"\.\. currentmodule:: ([\w.]+)", line)
+        if directive:
+            module = directive[1]
         elif re.match(r"   \w+$", line):
-            shown.append(f"{module}.{line.strip()}")
-    public = public_names()
-    assert not {f"pacsent.{name}" for name in public} - set(shown)
-    named = {*THEOREMS, *" ".join(GROUPS).split()}
-    assert {f"pacsent.{name}" for name in named} <= set(shown)
-    theory = (ROOT / "docs" / "theory.md").read_text(encoding="utf-8")
-    assert all(f"(thm-{label})=" in theory for row in THEOREMS.values() for label in row)
-    objects = {name: pkgutil.resolve_name(name) for name in shown}
-    objects = {name: value for name, value in objects.items() if not ismodule(value)}
-    assert not [name for name in objects if not related(name.removeprefix("pacsent."))]
-    assert not [name for name, value in objects.items() if ">>>" not in (value.__doc__ or "")]
-    for name, value in objects.items():  # random_state is None by default, as in scikit-learn
-        for function in filter(isfunction, [value, *getattr(value, "__dict__", {}).values()]):
-            seed = signature(function).parameters.get("random_state")
-            assert seed is None or seed.default in (None, Parameter.empty), name
+            names.append(f"{module}.{line.strip()}")
+    return names
 
 
-def _notation_rows():
+@pytest.fixture(scope="module")
+def api_names() -> set[str]:
+    """The full names on the page of the API."""
+    return set(_names_on_the_api_page())
+
+
+@pytest.fixture(scope="module")
+def api_objects(api_names) -> dict[str, Any]:
+    """What is on the page of the API, by full name, but modules."""
+    objects = {name: pkgutil.resolve_name(name) for name in api_names}
+    return {name: value for name, value in objects.items() if not ismodule(value)}
+
+
+@pytest.fixture
+def related(monkeypatch):
+    """The module of the documentation that names related functions and theorems."""
+    monkeypatch.syspath_prepend(ROOT / "docs")
+    return import_module("related")
+
+
+def test_every_public_name_is_on_the_api_page(api_names, related):
+    public_names = {f"pacsent.{name}" for name in related.public_names()}
+
+    assert public_names <= api_names
+
+
+def test_names_with_relations_or_theorems_are_on_the_api_page(api_names, related):
+    names_in_groups = " ".join(related.GROUPS).split()
+
+    assert {f"pacsent.{name}" for name in (*related.THEOREMS, *names_in_groups)} <= api_names
+
+
+def test_theorems_of_public_names_exist(theory, related):
+    labels = chain.from_iterable(related.THEOREMS.values())
+
+    assert all(f"(thm-{label})=" in theory for label in labels)
+
+
+def test_every_name_on_the_api_page_has_related_names(api_objects, related):
+    assert all(related.related(name.removeprefix("pacsent.")) for name in api_objects)
+
+
+def test_every_name_on_the_api_page_has_an_example(api_objects):
+    documented = {name for name, value in api_objects.items() if ">>>" in (value.__doc__ or "")}
+
+    assert documented == set(api_objects)
+
+
+def test_random_state_is_none_by_default_as_in_scikit_learn(api_objects):
+    for name, value in api_objects.items():
+        members = getattr(value, "__dict__", {}).values()
+        for function in filter(isfunction, [value, *members]):
+            parameter = signature(function).parameters.get("random_state")
+            assert parameter is None or parameter.default in (None, Parameter.empty), name
+
+
+def _notation_rows() -> list[list[str]]:
     text = (ROOT / "docs" / "notation.md").read_text(encoding="utf-8")
-    return [
-        line.replace(r"\|", "").strip("| ").split(" | ")
-        for line in text.splitlines()
-        if "| `" in line
-    ]
+    rows = [line for line in text.splitlines() if "| `" in line]
+    return [row.replace(r"\|", "").strip("| ").split(" | ") for row in rows]
+
+
+def _find_public(name: str) -> Any:
+    """The one object of that name in the packages of the notation."""
+    packages = [pacsent, *map(import_module, NOTATION_MODULES)]
+    values = [getattr(package, name) for package in packages if hasattr(package, name)]
+    assert values, name
+    assert all(value is values[0] for value in values), name
+    return values[0]
+
+
+def _has_attribute(cls: type, name: str) -> bool:
+    """True if a class has, annotates or documents an attribute."""
+    classes = cls.__mro__
+    is_annotated = any(name in vars(base).get("__annotations__", {}) for base in classes)
+    is_documented = any(f"\n    {name}" in (base.__doc__ or "") for base in classes)
+    return hasattr(cls, name) or is_annotated or is_documented
 
 
 @pytest.mark.parametrize("row", _notation_rows(), ids=lambda row: row[0])
 def test_a_name_of_the_notation_exists(row):
-    places = [pacsent, *map(import_module, NOTATION_MODULES)]
-
-    def find(name):
-        [value] = {
-            id(v): v for v in (getattr(m, name, None) for m in places) if v is not None
-        }.values()
-        return value
-
     for name in re.findall(r"`([A-Z]\w+)`", row[-1]):
-        assert find(name)
+        assert _find_public(name)
     for module, name in re.findall(r"`(pac_bayes|gaussians)\.(\w+)`", row[-1]):
         assert hasattr(import_module(f"{FORMULAS[module]}.{module}"), name)
     for name, parameter in re.findall(r"`(\w+)\((\w+)\)`", row[1]):
-        assert parameter in signature(find(name)).parameters
+        assert parameter in signature(_find_public(name)).parameters
     for name, attribute in re.findall(r"`(\w+)\.(\w+)`", row[1]):
-        classes = find(name).__mro__
-        is_annotated = any(attribute in vars(cls).get("__annotations__", {}) for cls in classes)
-        is_documented = any(f"\n    {attribute}" in (cls.__doc__ or "") for cls in classes)
-        assert hasattr(find(name), attribute) or is_annotated or is_documented
+        assert _has_attribute(_find_public(name), attribute)
 
 
-def test_every_method_has_its_equation_its_picture_when_to_use_it_and_its_cost():
+PARTS_OF_A_METHOD = {
+    "equation": r"^    .*=|^    .*\+ .*KL|^    .*softplus",
+    "picture": r"^!\[.+\]\(figures/method-[\w-]+\.svg\)$",
+    "use": r"^\*\*When\.\*\* \w",
+    "cost": r"^\*\*Cost\.\*\* [`\w]",
+}
+
+
+def _section_of_method(name: str) -> tuple[str, str]:
+    """The heading and the text of the section of a method."""
     page = (ROOT / "docs" / "methods.md").read_text(encoding="utf-8")
     parts = re.split(r"^## (.+)\n", page, flags=re.M)
-    sections = list(zip(parts[1::2], parts[2::2], strict=True))
-    for name in pacsent.list_encoders():
-        plain = name.removeprefix("i-")
-        [(heading, text)] = [s for s in sections if plain in re.split(r", | and ", s[0])]
-        if name != plain:
-            assert " i-" in f" {heading}" or "i- form" in heading or "`i-" in text, heading
-        for pattern in (
-            r"^    .*=|^    .*\+ .*KL|^    .*softplus",
-            r"^!\[.+\]\(figures/method-[\w-]+\.svg\)$",
-            r"^\*\*When\.\*\* \w",
-            r"^\*\*Cost\.\*\* [`\w]",
-        ):
-            assert re.search(pattern, text, re.M), f"{name}: {pattern}"
+    sections = zip(parts[1::2], parts[2::2], strict=True)
+    [section] = [(head, text) for head, text in sections if name in re.split(r", | and ", head)]
+    return section
+
+
+@pytest.mark.parametrize("name", pacsent.list_encoders())
+def test_every_method_has_its_equation_its_picture_when_to_use_it_and_its_cost(name):
+    _, text = _section_of_method(name.removeprefix("i-"))
+
+    for part, pattern in PARTS_OF_A_METHOD.items():
+        assert re.search(pattern, text, re.M), part
+
+
+INVERSE_METHODS = [name for name in pacsent.list_encoders() if name.startswith("i-")]
+
+
+@pytest.mark.parametrize("name", INVERSE_METHODS)
+def test_the_section_of_a_method_names_its_form_with_swapped_roles(name):
+    heading, text = _section_of_method(name.removeprefix("i-"))
+
+    assert " i-" in f" {heading}" or "i- form" in heading or "`i-" in text
+
+
+def _public_modules() -> list[Path]:
+    modules = []
+    for path in sorted((ROOT / "src" / "pacsent").rglob("*.py")):
+        private_parts = [part for part in path.parts[-3:] if part.startswith("_")]
+        if set(private_parts) <= {"__init__.py"}:
+            modules.append(path)
+    return modules
 
 
 def test_every_public_function_and_class_says_what_it_is_for():
     """At the top of every public module; the API's own names have examples as well."""
-    package = ROOT / "src" / "pacsent"
-    silent = [
-        f"{path.relative_to(package)}: {node.name}"
-        for path in sorted(package.rglob("*.py"))
-        if not any(part.startswith("_") and part != "__init__.py" for part in path.parts[-3:])
-        for node in ast.parse(path.read_text(encoding="utf-8")).body
-        if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_")
-        if ast.get_docstring(node) is None
-    ]
-    assert not silent
+    undocumented = []
+    for path in _public_modules():
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            is_definition = isinstance(node, ast.FunctionDef | ast.ClassDef)
+            if not is_definition or node.name.startswith("_"):
+                continue
+            if ast.get_docstring(node) is None:
+                undocumented.append(f"{path}: {node.name}")
+    assert not undocumented
 
 
 def test_outputs_that_differ_from_what_the_code_prints_are_noticed(tmp_path):
