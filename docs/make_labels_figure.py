@@ -38,7 +38,7 @@ def figure(rows: list[dict]) -> str:
 
     label_y = -math.inf
     drawn = [row for row in rows if row["chosen by"] == "random"]
-    for row in sorted(drawn, key=lambda row: row["500 labels"], reverse=True):
+    for row in sorted(drawn, key=lambda row: row["500 labels"]):
         errors = [100 - row[f"{n_labels} labels"] for n_labels in SIZES]
         points = [place(*point) for point in zip(SIZES, errors, strict=True)]
         colour = COLOURS[row["dataset"]]

@@ -19,7 +19,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 BLOCK = re.compile(r"```(python|output)\n(.*?)```", re.S)
 SESSION = re.compile(r"```shell-session\n(.*?)```", re.S)
-WIDTH = 100  # of the lines that commands print
+WIDTH = 78  # of the lines that commands print: a block of the site beside two sidebars
 END = "<end of output>"
 
 
