@@ -30,6 +30,7 @@ settings.register_profile(
 )
 settings.load_profile("any machine")
 collect_ignore = ["reference"]  # slow or literal versions that tests compare with
+collect_ignore_glob = ["conftest.py", "*/conftest.py"]  # fixtures, without doctests
 
 
 # What a machine may lack, and the reason of the skip: names other than the first three are extras

@@ -181,8 +181,8 @@ def _are_possible_counts(counts: Any) -> bool:
 def _format_limits(limits: Sequence[float]) -> str:
     """Limits of a fraction in words; the lower one is rounded down, the upper one up."""
     lower, upper = limits
-    rounded_lower = np.floor(100 * lower * 10 + 1e-9) / 10
-    return f"{rounded_lower:.1f}% to {percent(upper, 1)}"
+    rounded_down = np.floor(100 * lower * 10 + 1e-9) / 10
+    return f"{rounded_down:.1f}% to {percent(upper, 1)}"
 
 
 @cache
