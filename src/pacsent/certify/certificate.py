@@ -31,40 +31,79 @@ _MAX_COUNT = 2**53  # above it a float is no longer exact
 _MAX_ROWS = 10**9  # of a table whose labels were checked: the bound looks at each number of errors
 # What computing with the fields of a changed certificate may raise.
 _BAD_FIELDS = (LookupError, TypeError, ArithmeticError, AttributeError, MemoryError)
-# What a number of a certificate may be, by the name of its field.
-_PROBABILITY = (lambda x: 0 < x < 1, "strictly between 0 and 1")
-_POSITIVE_COUNT = (
-    lambda x: is_count(x, least=1) and x <= _MAX_COUNT,
-    f"an integer from 1 to {_MAX_COUNT:,}",
+
+
+def _is_probability(x: float) -> bool:
+    return 0 < x < 1
+
+
+def _is_exact_count(x: Any) -> bool:
+    return is_count(x) and x <= _MAX_COUNT
+
+
+def _is_positive_count(x: Any) -> bool:
+    return is_count(x, least=1) and x <= _MAX_COUNT
+
+
+def _is_number_of_rows(x: Any) -> bool:
+    return is_count(x, least=1) and x <= _MAX_ROWS
+
+
+def _is_number_of_choices(x: Any) -> bool:
+    return is_count(x, least=1) and x <= _MAX_CHOICES
+
+
+def _is_fraction(x: float) -> bool:
+    return 0 <= x <= 1
+
+
+def _is_nonnegative(x: float) -> bool:
+    return 0 <= x < math.inf
+
+
+def _is_positive(x: float) -> bool:
+    return 0 < x < math.inf
+
+
+_PROBABILITY = _is_probability, "strictly between 0 and 1"
+_POSITIVE_COUNT = _is_positive_count, f"an integer from 1 to {_MAX_COUNT:,}"
+_COUNT = _is_exact_count, f"an integer from 0 to {_MAX_COUNT:,}"
+_ROWS = _is_number_of_rows, f"an integer from 1 to {_MAX_ROWS:,}"
+_SEED = is_count, "an integer of at least 0"
+_FRACTION = _is_fraction, "in [0, 1]"
+_NONNEGATIVE = _is_nonnegative, "a finite number >= 0"
+_POSITIVE = _is_positive, "a finite number > 0"
+_FINITE = math.isfinite, "a finite number"
+
+# What a number of a certificate may be, by the names of its fields.
+_RULES = (
+    ("delta", _PROBABILITY),
+    ("n n_documents n_dims n_neighbours n_hits", _POSITIVE_COUNT),
+    ("n_rows", _ROWS),
+    ("n_left_out n_overlapping n_duplicates n_held_out n_errors n_repeated_errors", _COUNT),
+    ("n_groups n_collection n_texts n_training", _COUNT),
+    ("random_state", _SEED),
+    ("n_read n_corrected n_unread", _COUNT),
+    ("error_upper positive_error_upper balanced_error_upper new_error_upper", _FRACTION),
+    ("empirical_risk shuffled_risk noise_risk step", _FRACTION),
+    ("calibration_size micro_f1_lower macro_f1_lower", _FRACTION),
+    ("kl noise_margin shift_norm held_out_risk constant_risk", _NONNEGATIVE),
+    ("mean_square mean_fourth largest_square", _NONNEGATIVE),
+    ("lam prior_variance", _POSITIVE),
+    ("bias scale", _FINITE),
 )
-_COUNT = (lambda x: is_count(x) and x <= _MAX_COUNT, f"an integer from 0 to {_MAX_COUNT:,}")
-_ROWS = (lambda x: is_count(x, least=1) and x <= _MAX_ROWS, f"an integer from 1 to {_MAX_ROWS:,}")
-_SEED = (is_count, "an integer of at least 0")
-_FRACTION = (lambda x: 0 <= x <= 1, "in [0, 1]")
-_NONNEGATIVE = (lambda x: 0 <= x < math.inf, "a finite number >= 0")
-_POSITIVE = (lambda x: 0 < x < math.inf, "a finite number > 0")
 RANGES: dict[str, tuple[Any, str]] = {
-    name: rule
-    for names, rule in (
-        ("delta", _PROBABILITY),
-        ("n n_documents n_dims n_neighbours n_hits", _POSITIVE_COUNT),
-        ("n_rows", _ROWS),
-        ("n_left_out n_overlapping n_duplicates n_held_out n_errors n_repeated_errors", _COUNT),
-        ("n_groups n_collection n_texts n_training", _COUNT),
-        ("random_state", _SEED),
-        ("n_read n_corrected n_unread", _COUNT),
-        ("error_upper positive_error_upper balanced_error_upper new_error_upper", _FRACTION),
-        ("empirical_risk shuffled_risk noise_risk step", _FRACTION),
-        ("calibration_size micro_f1_lower macro_f1_lower", _FRACTION),
-        ("kl noise_margin shift_norm held_out_risk constant_risk", _NONNEGATIVE),
-        ("mean_square mean_fourth largest_square", _NONNEGATIVE),
-        ("lam prior_variance", _POSITIVE),
-        ("bias scale", (math.isfinite, "a finite number")),
-    )
-    for name in names.split()
+    name: rule for names, rule in _RULES for name in names.split()
 }
-_TYPES: dict[str, Any] = {kind.__name__: kind for kind in (str, int, dict, list, tuple)}
-_TYPES["float"] = float, int
+# What `isinstance` is asked for the annotation of a field.
+_TYPES: dict[str, Any] = {
+    "str": str,
+    "int": int,
+    "float": (float, int),
+    "dict": dict,
+    "list": list,
+    "tuple": tuple,
+}
 
 
 class Verified(NamedTuple):
@@ -153,18 +192,43 @@ class Certificate(ABC):
 
     @abstractmethod
     def recompute(self) -> dict[str, Any]:
-        """The bound, and every other total, from the parts alone: field name -> value."""
+        """The bound, and every other total, from the parts alone.
+
+        Returns
+        -------
+        dict
+            Names of fields and their values.
+        """
 
     @classmethod
     def from_parts(cls, **parts: Any) -> Self:
-        """A certificate whose bounds are computed from its parts."""
+        """A certificate whose bounds are computed from its parts.
+
+        Parameters
+        ----------
+        **parts
+            Fields of the class; those that `recompute` returns may be left out.
+
+        Returns
+        -------
+        Certificate
+        """
         draft = cls(**{"error_upper": math.nan, **parts})
-        return replace(draft, **draft.recompute())
+        bounds = draft.recompute()
+        return replace(draft, **bounds)
 
     def verify(self) -> Verified:
         """Check that every field is possible and that the bound follows from the parts.
 
-        Returns what was checked, or raises a ValueError that names the field.
+        Returns
+        -------
+        Verified
+            What was checked, and what could not be.
+
+        Raises
+        ------
+        ValueError
+            If a field is wrong; the message names it.
         """
         self._check_types()
         try:
@@ -179,8 +243,7 @@ class Certificate(ABC):
 
     def _check_fields(self) -> None:
         self._check_ranges()
-        counts = self.corrections.values()
-        if not all(is_count(count, least=1) and count <= _MAX_CHOICES for count in counts):
+        if not all(map(_is_number_of_choices, self.corrections.values())):
             self._refuse("corrections", f"integers from 1 to {_MAX_CHOICES:,}, by what was chosen")
         self._check()
         for name, value in self.recompute().items():
@@ -189,10 +252,13 @@ class Certificate(ABC):
     def _check_ranges(self) -> None:
         for item in fields(self):
             value = getattr(self, item.name)
-            if item.name in RANGES and value is not None:
-                right, rule = RANGES["kl" if item.name in self.unbounded else item.name]
-                if not right(value):
-                    self._refuse(item.name, rule)
+            if item.name not in RANGES or value is None:
+                continue
+            is_possible, rule = RANGES[item.name]
+            if item.name in self.unbounded:
+                is_possible, rule = _NONNEGATIVE
+            if not is_possible(value):
+                self._refuse(item.name, rule)
 
     def _check(self) -> None:  # noqa: B027 - not every kind has more to refuse
         """Refuse what is impossible for this kind."""
@@ -205,39 +271,68 @@ class Certificate(ABC):
 
     def _check_types(self) -> None:
         for item in fields(self):
-            rule = str(getattr(item.type, "__name__", item.type))
-            value, plain = getattr(self, item.name), _TYPES[rule.removesuffix(" | None")]
-            if value is None and rule.endswith("| None"):
+            value = getattr(self, item.name)
+            type_name = str(getattr(item.type, "__name__", item.type))
+            plain_type = _TYPES[type_name.removesuffix(" | None")]
+            if value is None and type_name.endswith("| None"):
                 continue
-            if not isinstance(value, plain) or isinstance(value, bool):
-                self._refuse(item.name, f"of type {rule}")
-            if isinstance(value, int) and rule.startswith("float") and abs(value) > _MAX_COUNT:
+            if not isinstance(value, plain_type) or isinstance(value, bool):
+                self._refuse(item.name, f"of type {type_name}")
+
+            is_integer_for_float = isinstance(value, int) and type_name.startswith("float")
+            if is_integer_for_float and abs(value) > _MAX_COUNT:
                 self._refuse(item.name, f"at most {_MAX_COUNT:,}")
 
     def _must_equal(self, name: str, value: Any, tolerance: float = 1e-9) -> None:
         """Refuse a field that is not what its parts give; numbers within a relative tolerance."""
         stated = getattr(self, name)
-        if not _same(stated, value, tolerance):
+        if not _is_same(stated, value, tolerance):
             raise ValueError(
                 f"{name} must be {value!r}, computed from its parts. Got {stated!r} instead. This "
                 "certificate was changed, or is about other texts or another model."
             )
 
     def to_dict(self) -> dict[str, Any]:
-        """All fields, with the kind and the assumption, as JSON can hold them."""
+        """All fields as JSON has them.
+
+        Returns
+        -------
+        dict
+            The fields by name, with `kind` and `assumption`.
+        """
         return {"kind": self.kind, "assumption": self.assumption, **asdict(self)}
 
     def to_json(self) -> str:
-        """One JSON object with a checksum, which `read_certificate` reads, every number exactly."""
+        """One JSON object with a checksum, which `read_certificate` reads.
+
+        Returns
+        -------
+        str
+            Every number is kept exactly.
+        """
         values = {"format_version": FORMAT, **self.to_dict()}
-        return json.dumps({**values, "checksum": checksum(values)}, indent=1, ensure_ascii=False)
+        signed_values = {**values, "checksum": checksum(values)}
+        return json.dumps(signed_values, indent=1, ensure_ascii=False)
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Self:
-        """The certificate of `to_dict`. Its kind is that of the class."""
-        no_fields = ("format_version", "kind", "assumption")
+        """The certificate of `to_dict`. Its kind is that of the class.
+
+        Parameters
+        ----------
+        values : dict
+            The result of `to_dict`.
+
+        Returns
+        -------
+        Certificate
+            With possible types; `verify` checks the values.
+        """
         try:
-            certificate = cls(**{k: v for k, v in values.items() if k not in no_fields})
+            field_values = dict(values)
+            for name in ("format_version", "kind", "assumption"):
+                field_values.pop(name, None)
+            certificate = cls(**field_values)
             certificate._check_types()
             if values.get("assumption", certificate.assumption) != certificate.assumption:
                 raise TypeError(f"assumption must be {certificate.assumption!r}")
@@ -262,17 +357,21 @@ class Certificate(ABC):
 
     def rows(self) -> list[tuple[str, str]]:
         """What the guarantee rests on: (title, text)."""
-        repeated = [(self.repeats_title, self.repeated())] if self.repeated() else []
-        return [
-            *(self.statements() + self.measurements() + repeated),
-            ("Assumption", self.assumption),
-            ("Provenance", self.origin()),
-            ("Corrections", self.corrected_for()),
-        ]
+        rows = self.statements() + self.measurements()
+        repeated = self.repeated()
+        if repeated:
+            rows.append((self.repeats_title, repeated))
+
+        rows.append(("Assumption", self.assumption))
+        rows.append(("Provenance", self.origin()))
+        rows.append(("Corrections", self.corrected_for()))
+        return rows
 
     def repeated(self) -> str:
         """Which examples repeat others; empty where none does."""
-        return f"{self.n_duplicates:,} not counted." if self.n_duplicates else ""
+        if not self.n_duplicates:
+            return ""
+        return f"{self.n_duplicates:,} not counted."
 
     def origin(self) -> str:
         """Where the examples come from."""
@@ -286,29 +385,42 @@ class Certificate(ABC):
         return f"a union bound over {self.n_candidates:,} alternatives ({chosen})."
 
     def __str__(self) -> str:
-        shown = {self.repeats_title: self.repeated(), "Provenance": f"{self.provenance}."}
-        if self.provenance.startswith(("checked", "held out")) and ";" not in self.provenance:
-            del shown["Provenance"]
+        rows = list(self.statements())
+        repeated = self.repeated()
+        if repeated:
+            rows.append((self.repeats_title, repeated))
+
+        # Examples that were checked, with nothing to add, are the expected case.
+        is_checked = self.provenance.startswith(("checked", "held out"))
+        if not is_checked or ";" in self.provenance:
+            rows.append(("Provenance", f"{self.provenance}."))
         if self.n_candidates > 1:
-            shown["Corrections"] = self.corrected_for()
-        rows = [*self.statements(), *shown.items()]
+            rows.append(("Corrections", self.corrected_for()))
+
         lines = [f"{title}: {text}" for title, text in rows if text]
         return "\n".join([self.summary(), *lines, f"Valid if {self.assumption}"])
 
     def details(self) -> str:
-        """The summary and everything that the guarantee rests on, one line each."""
-        return "\n".join([self.summary(), *(f"{title}: {text}" for title, text in self.rows())])
+        """The summary and everything that the guarantee rests on.
+
+        Returns
+        -------
+        str
+            One line for each row.
+        """
+        lines = [f"{title}: {text}" for title, text in self.rows()]
+        return "\n".join([self.summary(), *lines])
 
     def _repr_html_(self) -> str:
-        bars = [
-            ("observed", self.observed, f"{self.observed:.4f}"),
-            ("certified", self.error_upper, rounded_up(self.error_upper)),
-        ]
+        observed = self.observed
+        observed_bar = ("observed", observed, f"{observed:.4f}")
+        certified_bar = ("certified", self.error_upper, rounded_up(self.error_upper))
+        longest = max(observed, self.error_upper) or 1.0
         return render(
             "certificate.html",
             sentence=self.summary(),
-            bars=bars,
-            longest=max(self.observed, self.error_upper) or 1.0,
+            bars=[observed_bar, certified_bar],
+            longest=longest,
             rows=self.rows(),
         )
 
@@ -344,10 +456,13 @@ class MeanCertificate(Certificate):
 
     @property
     def observed(self) -> float:
-        return float(unpack_losses(self.losses).mean())
+        losses = unpack_losses(self.losses)  # (n,)
+        return float(losses.mean())
 
     def recompute(self) -> dict[str, Any]:
-        return {"error_upper": float(betting(unpack_losses(self.losses), self.delta_each))}
+        losses = unpack_losses(self.losses)  # (n,)
+        bound = betting(losses, self.delta_each)
+        return {"error_upper": float(bound)}
 
     def _check(self) -> None:
         size = unpack_losses(self.losses).size
@@ -412,14 +527,16 @@ class RepeatsCertificate(Certificate):
     @property
     def assumption(self) -> str:  # type: ignore[override]
         """When the bound is valid."""
-        draws = {
+        draws_of_sample = {
             SAME: f"these {self.unit} and new {self.unit} are drawn",
             TRAFFIC: "these rows and new rows, repeats included, are drawn",
             COPIES: (
                 f"these distinct {self.unit} and new distinct {self.unit}, of which any number of "
                 "copies may have been made, are drawn"
             ),
-        }[self.sample]
+        }
+        draws = draws_of_sample[self.sample]
+
         if self.other:
             draws = (
                 f"either rows, repeats included, or distinct {self.unit}, of which any number of "
@@ -434,11 +551,12 @@ class RepeatsCertificate(Certificate):
     @property
     def samples(self) -> dict[str, dict[str, Any]]:
         """All fields with the counts of each sample, by its name."""
-        own = {item.name: getattr(self, item.name) for item in fields(self)}
-        if not self.other:
-            return {self.sample: own}
-        other_name = COPIES if self.sample == TRAFFIC else TRAFFIC
-        return {self.sample: own, other_name: own | self.other}
+        own_fields = {item.name: getattr(self, item.name) for item in fields(self)}
+        samples = {self.sample: own_fields}
+        if self.other:
+            other_name = COPIES if self.sample == TRAFFIC else TRAFFIC
+            samples[other_name] = own_fields | self.other
+        return samples
 
     def bounds_of_samples(self) -> dict[str, dict[str, Any]]:
         """The bounds of each sample by itself: valid if texts repeat for this reason."""
@@ -454,15 +572,23 @@ class RepeatsCertificate(Certificate):
     def from_samples(cls, parts: Mapping[str, dict[str, Any]], **fields: Any) -> Self:
         """The certificate of one sample, or of two, of which the larger bound counts."""
         if len(parts) == 1:
-            ((name, own),) = parts.items()
-            return cls.from_parts(**{**own, **fields}, sample=name)
-        counts = {name: {key: own[key] for key in cls.counted} for name, own in parts.items()}
-        certificate = cls.from_parts(
-            **{**parts[TRAFFIC], **fields}, sample=TRAFFIC, other=counts[COPIES]
-        )
+            ((name, own_parts),) = parts.items()
+            own_fields = {**own_parts, **fields}
+            return cls.from_parts(**own_fields, sample=name)
+
+        certificate = cls._from_sample(TRAFFIC, COPIES, parts, fields)
         if certificate._is_larger():
             return certificate
-        return cls.from_parts(**{**parts[COPIES], **fields}, sample=COPIES, other=counts[TRAFFIC])
+        return cls._from_sample(COPIES, TRAFFIC, parts, fields)
+
+    @classmethod
+    def _from_sample(
+        cls, name: str, other_name: str, parts: Mapping[str, dict[str, Any]], fields: dict
+    ) -> Self:
+        """The certificate with the counts of one sample, and those of the other beside them."""
+        own_fields = {**parts[name], **fields}
+        other_counts = {key: parts[other_name][key] for key in cls.counted}
+        return cls.from_parts(**own_fields, sample=name, other=other_counts)
 
     def verify(self) -> Verified:
         """Check every field and both bounds; which sample is which is not known without texts."""
@@ -472,21 +598,33 @@ class RepeatsCertificate(Certificate):
         return verified._replace(unchecked=f"{verified.unchecked}, which sample is that of rows")
 
     def _is_larger(self) -> bool:
-        own, other = (bounds["error_upper"] for bounds in self.bounds_of_samples().values())
-        return own >= other
+        """Test that the bound of this sample is at least that of the other one."""
+        own_bounds, other_bounds = self.bounds_of_samples().values()
+        return own_bounds["error_upper"] >= other_bounds["error_upper"]
 
     def _check(self) -> None:
+        self._check_sample()
+        if self.other:
+            self._check_other()
+        elif self.sample != (self.repeats or SAME):
+            self._refuse("other", "the counts of the other sample")
+
+    def _check_sample(self) -> None:
         if self.repeats not in (None, TRAFFIC, COPIES):
             self._refuse("repeats", f"{TRAFFIC!r}, {COPIES!r} or None")
-        samples = (SAME, TRAFFIC, COPIES) if self.repeats is None else (self.repeats,)
+
+        samples: tuple[str, ...] = (SAME, TRAFFIC, COPIES)
+        if self.repeats is not None:
+            samples = (self.repeats,)
         if self.sample not in samples:
             self._refuse("sample", f"one of {samples}")
-        if not self.other:
-            if self.sample != (self.repeats or SAME):
-                self._refuse("other", "the counts of the other sample")
-            return
-        if self.repeats is not None or self.sample == SAME or set(self.other) != set(self.counted):
+
+    def _check_other(self) -> None:
+        """Refuse counts of the other sample that no certificate could have by itself."""
+        has_two_samples = self.repeats is None and self.sample != SAME
+        if not has_two_samples or set(self.other) != set(self.counted):
             self._refuse("other", f"{', '.join(self.counted)} of the other sample, with no repeats")
+
         (_, other_name) = self.samples
         twin = replace(self, **self.other, sample=other_name, repeats=other_name, other={})
         twin._check_types()
@@ -498,8 +636,9 @@ class RepeatsCertificate(Certificate):
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Self:
         if "repeats" not in values:  # written before there were two samples: one text per cluster
-            has_texts = values.get("scope", "texts") != "groups" and not values.get("batch_size")
-            repeats = COPIES if has_texts else None
+            is_of_groups = values.get("scope", "texts") == "groups"
+            is_of_batch = bool(values.get("batch_size"))
+            repeats = None if is_of_groups or is_of_batch else COPIES
             values = {**values, "repeats": repeats, "sample": repeats or SAME}
             values.pop("assumption", None)
         return super().from_dict(values)
@@ -508,18 +647,18 @@ class RepeatsCertificate(Certificate):
         """Both bounds, where there are two; empty elsewhere."""
         if not self.other:
             return ""
-        bounds = {
-            name: rounded_up(bounds["error_upper"])
-            for name, bounds in self.bounds_of_samples().items()
-        }
+        bounds = self.bounds_of_samples()
+        bound_of_rows = rounded_up(bounds[TRAFFIC]["error_upper"])
+        bound_of_texts = rounded_up(bounds[COPIES]["error_upper"])
         return (
-            f" Of two bounds{self.bounded} the larger counts: {bounds[TRAFFIC]} for new rows, "
-            f"repeats included, and {bounds[COPIES]} for new distinct {self.unit}."
+            f" Of two bounds{self.bounded} the larger counts: {bound_of_rows} for new rows, "
+            f"repeats included, and {bound_of_texts} for new distinct {self.unit}."
         )
 
     def repeated(self) -> str:
         if not self.n_duplicates and not self.other:
             return ""
+
         if self.other:
             return (
                 "these texts do not show why they repeat, so the larger of two bounds "
@@ -527,22 +666,28 @@ class RepeatsCertificate(Certificate):
                 "frequent texts are drawn again, repeats='copies' where copies of texts were made. "
                 "Do not choose by which number is smaller."
             )
+
         if self.sample == TRAFFIC:
             return (
                 f"{self.n_duplicates:,} of the {self.n:,} rows repeat others, and count: valid if "
                 "frequent texts are drawn again, as in traffic, and no copies were made."
             )
+
+        near_duplicates = format_count(self.n_duplicates, "near-duplicate")
         return (
-            f"{format_count(self.n_duplicates, 'near-duplicate')} not counted: valid if copies of "
+            f"{near_duplicates} not counted: valid if copies of "
             "texts were made, and not if frequent texts are drawn again, as in traffic."
         )
 
 
-def _same(stated, value, tolerance) -> bool:
-    if isinstance(value, dict) and isinstance(stated, dict) and stated.keys() == value.keys():
-        return all(_same(stated[key], value[key], tolerance) for key in value)
+def _is_same(stated: Any, value: Any, tolerance: float) -> bool:
+    """Test for equal values; numbers, also those in lists and dicts, within the tolerance."""
     if isinstance(value, list) and isinstance(stated, list):
-        return _same(dict(enumerate(stated)), dict(enumerate(value)), tolerance)
+        value = dict(enumerate(value))
+        stated = dict(enumerate(stated))
+
+    if isinstance(value, dict) and isinstance(stated, dict) and stated.keys() == value.keys():
+        return all(_is_same(stated[key], value[key], tolerance) for key in value)
     if isinstance(value, float) and isinstance(stated, float | int):
         # relative: a margin of 1e-5 must not be off by a hundredth of itself
         return abs(stated - value) <= tolerance * abs(value) + 1e-15
@@ -550,10 +695,29 @@ def _same(stated, value, tolerance) -> bool:
 
 
 def read_certificate(text: str, name: str = "text", *, verify: bool = True) -> Certificate:
-    """The certificate in a JSON text, verified unless `verify` is False.
+    """The certificate in a JSON text.
 
-    Error messages call the text `name`: its file.
+    Parameters
+    ----------
+    text : str
+        The result of `Certificate.to_json`.
+    name : str, default="text"
+        The name of the text in error messages, such as that of its file.
+    verify : bool, default=True
+        Verify the certificate.
 
+    Returns
+    -------
+    Certificate
+        Of the class of its kind.
+
+    Raises
+    ------
+    ValueError
+        If the text is no certificate, or was changed.
+
+    Examples
+    --------
     >>> from pacsent.certify import ErrorCertificate
     >>> written = ErrorCertificate(error_upper=0.5, delta=0.05, n=40, n_errors=0).to_json()
     >>> read_certificate(written, "certificate.json")

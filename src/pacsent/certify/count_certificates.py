@@ -29,9 +29,26 @@ class AnytimeCertificate(CountCertificate):
     """The error of one classifier on new texts, bounded while labels are still being given.
 
     Evaluation texts are drawn at random and never used for training, so that one may stop at any
-    time: Theorem 19 of docs/theory.md. This classifier was fitted on `n_training` labels;
-    `digests` has its SHA-256, where it is known.
+    time.
 
+    Attributes
+    ----------
+    error_upper : float
+        Upper bound on the error rate of this classifier on new texts.
+    n, n_errors : int
+        Evaluation texts, and those among them that the classifier got wrong.
+    n_training : int
+        Labels that this classifier was fitted on.
+    digests : dict
+        SHA-256 of the classifier, where it is known.
+    delta, corrections, provenance, n_duplicates : see `Certificate`
+
+    References
+    ----------
+    Theorem 19 of docs/theory.md.
+
+    Examples
+    --------
     >>> certify_stream([0] * 100, n_training=100).verify()
     Verified: the bound follows from its parts. Not checked: n_duplicates, provenance, ...
     """
@@ -48,17 +65,18 @@ class AnytimeCertificate(CountCertificate):
     provenance: str = "held out: evaluation texts were drawn at random and not trained on"
 
     def summary(self) -> str:
+        texts = "distinct texts" if self.n_duplicates else "texts"
         return (
             f"With {self.confidence} confidence, the error rate of this classifier on new "
-            f"{'distinct ' if self.n_duplicates else ''}texts is at most "
-            f"{rounded_up(self.error_upper)}."
+            f"{texts} is at most {rounded_up(self.error_upper)}."
         )
 
     def repeated(self) -> str:
         if not self.n_duplicates:
             return ""
+        near_duplicates = format_count(self.n_duplicates, "near-duplicate")
         return (
-            f"{format_count(self.n_duplicates, 'near-duplicate')} never shown: valid if copies of "
+            f"{near_duplicates} never shown: valid if copies of "
             "texts were made, and not if frequent texts are drawn again, as in traffic."
         )
 
@@ -84,6 +102,8 @@ def certify_stream(
         Whether it is wrong on each evaluation text, in the order of their draw.
     delta : float, default=0.05
         Probability that the bound of any of eight classifiers is ever false.
+    n_training : int
+        Labels that the classifier was fitted on.
     evaluation_size : float, default=0.5
         Fraction of all labels that are of evaluation texts.
     n_duplicates : int, default=0
@@ -94,6 +114,10 @@ def certify_stream(
     AnytimeCertificate or None
         Of the first texts, up to the largest of three planned numbers; None before the first.
 
+    References
+    ----------
+    Theorem 19 of docs/theory.md.
+
     Examples
     --------
     >>> certificate = certify_stream(([0] * 19 + [1]) * 5, n_training=100)
@@ -102,10 +126,12 @@ def certify_stream(
     """
     losses = np.asarray(losses, bool)
     size = evaluation_size
-    planned = [int(look * n_training * size / (1.0 - size)) for look in LOOKS]
-    n = max((n for n in planned if n <= losses.size), default=0)
+    planned_sizes = [int(look * n_training * size / (1.0 - size)) for look in LOOKS]
+    reached_sizes = [n for n in planned_sizes if n <= losses.size]
+    n = max(reached_sizes, default=0)
     if not n:
         return None
+
     return AnytimeCertificate.from_parts(
         delta=check_probability("delta", delta),
         n=n,
@@ -118,8 +144,38 @@ def certify_stream(
 
 @dataclass(frozen=True)
 class Comparison:
-    """Bounds on the difference between the error rates of two classifiers.
+    """Bounds on the difference between the error rates of two classifiers, made by `compare`.
 
+    Attributes
+    ----------
+    n : int
+        Independent texts that both classifiers were evaluated on.
+    only_a_right, only_b_right : int
+        Texts that only one of the classifiers got right.
+    delta : float
+        Probability that a limit is false.
+    n_duplicates : int
+        Rows that repeat others.
+    random_state : int or None
+        The seed that drew one text of each near-duplicate cluster.
+    provenance : str
+        Conditions that were not checked.
+    repeats : {"traffic", "copies"} or None
+        Why texts repeat, as was stated.
+    sample : {"traffic", "copies", ""}
+        What is counted: rows, or one text of each cluster; "" where no text repeats.
+    other : dict
+        `n`, `only_a_right` and `only_b_right` of the other sample, where it is not known why texts
+        repeat.
+    n_candidates : int
+        Comparisons of which this one was kept: each has its part of delta.
+
+    References
+    ----------
+    Theorem 15 of docs/theory.md.
+
+    Examples
+    --------
     >>> Comparison(n=100, only_a_right=5, only_b_right=5, delta=0.05).difference
     0.0
     """
@@ -128,14 +184,13 @@ class Comparison:
     only_a_right: int
     only_b_right: int
     delta: float
-    n_duplicates: int = 0  # of rows that repeat others
-    random_state: int | None = None  # draws one text of each near-duplicate cluster
-    provenance: str = ""  # what is not checked
-    repeats: str | None = None  # why texts repeat, as was stated
-    sample: str = SAME  # what is counted: "traffic", "copies", or "" where no text repeats
-    # n, only_a_right and only_b_right of the other sample, where it is not known why texts repeat
+    n_duplicates: int = 0
+    random_state: int | None = None
+    provenance: str = ""
+    repeats: str | None = None
+    sample: str = SAME
     other: dict = field(default_factory=dict)
-    n_candidates: int = 1  # comparisons of which this one was kept: each has its part of delta
+    n_candidates: int = 1
 
     @property
     def _counts(self) -> list[tuple[int, int, int]]:
@@ -175,41 +230,60 @@ class Comparison:
         return self._limits()[1]
 
     def _limits(self) -> tuple[float, float]:
-        delta = divide_delta(self.delta, self.n_candidates)
-        lowers, uppers = zip(*(difference_limits(*counts, delta) for counts in self._counts))
+        limits = [difference_limits(*counts, self._delta_each) for counts in self._counts]
+        lowers, uppers = zip(*limits)
         return min(lowers), max(uppers)
 
+    @property
+    def _delta_each(self) -> float:
+        """The part of delta that each of the comparisons has."""
+        return divide_delta(self.delta, self.n_candidates)
+
     def __str__(self) -> str:
-        low, high = self.difference_lower, self.difference_upper
-        unit = {SAME: "texts", TRAFFIC: "rows", COPIES: "distinct texts"}[self.sample]
-        observed = f"(observed {self.difference:+.4f} on {self.n:,} {unit}; p = {self.p_value:.2g})"
-        verdict = f"{'a' if self.difference > 0 else 'b'} errs less than "
-        verdict += "b" if self.difference > 0 else "a"
-        if (least := max(low, -high)) > 0:
-            verdict += f", by at least {rounded_down(least)} {observed}."
-        elif self.p_value <= divide_delta(self.delta, self.n_candidates):
-            verdict += f" {observed}; by how much is not certain."
-        else:
-            verdict = (
-                f"the error of b minus that of a is from {rounded_down(low)} to "
-                f"{rounded_up(high)} {observed}: these texts are too few to say which is better."
-            )
-        text = f"With {confidence(self.delta)} confidence, {verdict}"
+        text = f"With {confidence(self.delta)} confidence, {self._verdict()}"
         if self.n_candidates > 1:
             text += f"\nCorrections: a union bound over {self.n_candidates:,} comparisons."
+        repeats = self._describe_repeats()
+        if repeats:
+            text += f"\nRepeats: {repeats}"
+        if self.provenance:
+            text += f"\nNote: {self.provenance}."
+        return text
+
+    def _verdict(self) -> str:
+        """Which classifier errs less, and by how much, as far as the limits tell."""
+        low = self.difference_lower
+        high = self.difference_upper
+        p_value = self.p_value
+        unit = {SAME: "texts", TRAFFIC: "rows", COPIES: "distinct texts"}[self.sample]
+        observed = f"(observed {self.difference:+.4f} on {self.n:,} {unit}; p = {p_value:.2g})"
+
+        better = "a errs less than b" if self.difference > 0 else "b errs less than a"
+        least = max(low, -high)
+        if least > 0:
+            return f"{better}, by at least {rounded_down(least)} {observed}."
+        if p_value <= self._delta_each:
+            return f"{better} {observed}; by how much is not certain."
+        return (
+            f"the error of b minus that of a is from {rounded_down(low)} to "
+            f"{rounded_up(high)} {observed}: these texts are too few to say which is better."
+        )
+
+    def _describe_repeats(self) -> str:
+        """How repeated rows count; empty where no row repeats another."""
         repeats = format_count(self.n_duplicates, "row repeats", "rows repeat")
         if self.other:
-            text += (
-                f"\nRepeats: {repeats} others. The interval covers both the difference for new "
+            return (
+                f"{repeats} others. The interval covers both the difference for new "
                 f"rows, repeats included, and that for new distinct texts ({self.other['n']:,} "
                 "here)."
             )
-        elif self.sample == TRAFFIC and self.n_duplicates:
-            text += f"\nRepeats: {repeats} others, and count: valid for rows drawn from traffic."
-        elif self.n_duplicates:
-            near_duplicates = format_count(self.n_duplicates, "near-duplicate")
-            text += f"\nRepeats: {near_duplicates} not counted: valid if copies of texts were made."
-        return f"{text}\nNote: {self.provenance}." if self.provenance else text
+        if not self.n_duplicates:
+            return ""
+        if self.sample == TRAFFIC:
+            return f"{repeats} others, and count: valid for rows drawn from traffic."
+        near_duplicates = format_count(self.n_duplicates, "near-duplicate")
+        return f"{near_duplicates} not counted: valid if copies of texts were made."
 
 
 def compare(
@@ -226,15 +300,36 @@ def compare(
 ) -> Comparison:
     """Bound the difference between the error rates of two classifiers.
 
-    Neither may have been fitted on the texts. A set of labels must be exactly right. Anything that
-    has `predict`, or is a function from rows to labels, can be compared. `overlap` is that of
-    `certify`.
+    Neither may have been fitted on the texts. A set of labels must be exactly right.
 
-    Where texts repeat, `repeats` states why, as for `certify_predictions`; if it is not known, the
-    interval covers the difference for rows and that for distinct texts. `random_state` draws one
-    text of each cluster of near-duplicates, and is recorded. If this is one of `n_candidates`
-    comparisons on these texts, such as of one classifier with each of several, all of them hold
-    together.
+    Parameters
+    ----------
+    a, b : classifier or callable
+        Anything that has `predict`, or is a function from rows to labels.
+    X : sequence, shape (n,)
+        The texts, or rows of another kind.
+    y : sequence, shape (n,)
+        The right label, or set of labels, of each row.
+    delta : float, default=0.05
+        Probability that a limit is false.
+    overlap : {"refuse", "drop"} or None, default=None
+        What is done with rows that a classifier was fitted on, as for `certify`.
+    repeats : {"traffic", "copies"} or None, default=None
+        Why texts repeat, as for `certify_predictions`. If it is not known, the interval covers the
+        difference for rows and that for distinct texts.
+    n_candidates : int, default=1
+        Comparisons on these texts, such as of one classifier with each of several: all of them hold
+        together.
+    random_state : int, RandomState, Generator or None, default=None
+        Draws one text of each near-duplicate cluster; the seed is recorded.
+
+    Returns
+    -------
+    Comparison
+
+    References
+    ----------
+    Theorem 15 of docs/theory.md.
 
     Examples
     --------
@@ -247,47 +342,56 @@ def compare(
     >>> comparison.difference_lower <= comparison.difference <= comparison.difference_upper
     True
     """
-    delta, seed = check_probability("delta", delta), independence.as_seed(random_state)
+    delta = check_probability("delta", delta)
+    seed = independence.as_seed(random_state)
     check_count("n_candidates", n_candidates)
     X = samples_for(a, X)
     y = materialize(y)
     check_repeats(repeats)
-    labelled = [
+
+    # The rows that neither classifier was fitted on.
+    labelled_rows = [
         exclude_training_overlap(classifier, X, y, overlap, repeats=repeats)
         for classifier in (a, b)
     ]
-    rows = np.intersect1d(labelled[0].rows, labelled[1].rows)
+    rows = np.intersect1d(labelled_rows[0].rows, labelled_rows[1].rows)
     if not rows.size:
         raise ValueError("X must have texts that neither classifier was fitted on. Got none.")
 
     X = select_rows(X, rows)
-    right = []
-    for classifier, known in zip((a, b), labelled):
-        labels = known.labels.select(np.isin(known.rows, rows))
+    is_right = []  # (n_rows,) of each classifier
+    for classifier, own_rows in zip((a, b), labelled_rows):
+        labels = own_rows.labels.select(np.isin(own_rows.rows, rows))
         own_classes = getattr(classifier, "classes_", labels.classes)
         predictions = predict_any(classifier, own_classes, X).labels
-        right.append(labels.is_correct(predictions))
+        is_right.append(labels.is_correct(predictions))
+    is_only_a_right = is_right[0] & ~is_right[1]
+    is_only_b_right = is_right[1] & ~is_right[0]
 
     clusters = independence.dependent_clusters(X)
-    counts = {
-        name: {
-            "n": sampled.size,
-            "only_a_right": int((right[0] & ~right[1])[sampled].sum()),
-            "only_b_right": int((right[1] & ~right[0])[sampled].sum()),
+    counts = {}
+    for name, sampled_rows in draw_samples(clusters, repeats, seed).items():
+        counts[name] = {
+            "n": sampled_rows.size,
+            "only_a_right": int(is_only_a_right[sampled_rows].sum()),
+            "only_b_right": int(is_only_b_right[sampled_rows].sum()),
         }
-        for name, sampled in draw_samples(clusters, repeats, seed).items()
-    }
-    (sample, own), *others = counts.items()
-    notes = sorted({rows.provenance for rows in labelled if rows.provenance.startswith("not")})
-    notes += [] if is_texts(text_column(X)) else [independence.NOT_SEARCHED]
+    (sample, own_counts), *others = counts.items()
+    other_counts = others[0][1] if others else {}
+
+    provenances = {own_rows.provenance for own_rows in labelled_rows}
+    notes = sorted(note for note in provenances if note.startswith("not"))
+    if not is_texts(text_column(X)):
+        notes.append(independence.NOT_SEARCHED)
+
     return Comparison(
-        **own,
+        **own_counts,
         delta=float(delta),
         n_duplicates=rows.size - np.unique(clusters).size,
         random_state=seed,
         provenance="; ".join(notes),
         repeats=repeats,
         sample=sample,
-        other=others[0][1] if others else {},
+        other=other_counts,
         n_candidates=int(n_candidates),
     )
