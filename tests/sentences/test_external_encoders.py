@@ -571,6 +571,7 @@ def test_a_server_many_files_and_scores_take_any_encoder(url):
         assert pacsent.evaluate(method, dataset, seeds=(0,), Cs=(1.0,)).accuracy == 1.0
 
 
+@pytest.mark.slow
 def test_every_command_takes_the_encoder_of_a_model_or_an_encoder_as_its_model(url, tmp_path):
     encoder = ExternalEncoder(WithEncode(), name="letters")
     labels = ["zebras", "ghosts"] * 15

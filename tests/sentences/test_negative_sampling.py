@@ -525,8 +525,15 @@ def test_word_training_with_large_steps_stays_finite(phrases, lam, n_jobs, setti
     assert np.isfinite(variances).all()
 
 
-@pytest.mark.parametrize("n_jobs", [1, 2])
-@pytest.mark.parametrize("lam", [0.25, 8.0])
+@pytest.mark.parametrize(
+    ("lam", "n_jobs"),
+    [
+        (0.25, 1),
+        (8.0, 2),
+        pytest.param(0.25, 2, marks=pytest.mark.slow),
+        pytest.param(8.0, 1, marks=pytest.mark.slow),
+    ],
+)
 def test_word_training_goes_downhill_on_phrases_that_share_their_words(phrases, lam, n_jobs):
     words, X = phrases
 
