@@ -221,14 +221,18 @@ class KernelsHook(BuildHookInterface):
 
     PLUGIN_NAME = "custom"
 
+    def compiles(self) -> bool:
+        """The source archive contains no library: it is compiled where a wheel is built from it."""
+        return self.target_name == "wheel" and os.environ.get("PACSENT_KERNELS") != "none"
+
     def dependencies(self) -> list[str]:
-        if os.environ.get("PACSENT_KERNELS") == "none":
+        if not self.compiles():
             return []
         needs_zig = bool(os.environ.get("PACSENT_TARGET")) or system_compiler() is None
         return [ZIG] if needs_zig else []
 
     def initialize(self, version: str, build_data: dict) -> None:
-        if os.environ.get("PACSENT_KERNELS") == "none":
+        if not self.compiles():
             return
         path, wheel_platform = compile_library(KERNELS)
         build_data["pure_python"] = False

@@ -68,8 +68,25 @@ def test_a_compiler_that_lacks_a_flag_is_not_used(hook, monkeypatch, tmp_path, m
     assert hook.system_compiler() == [str(old)]
 
 
+def hook_of(hook, target_name):
+    """The build hook as hatchling makes it for a wheel or a source archive."""
+    made = type("Hook", (hook.KernelsHook,), {"target_name": target_name})
+    return object.__new__(made)
+
+
+def test_a_source_archive_has_no_library_and_needs_no_compiler(hook, monkeypatch):
+    monkeypatch.setattr(hook, "system_compiler", lambda: None)
+    made = hook_of(hook, "sdist")
+    build_data = {"artifacts": []}
+
+    made.initialize("standard", build_data)
+
+    assert build_data == {"artifacts": []}
+    assert made.dependencies() == []
+
+
 def test_zig_is_a_requirement_only_where_it_is_needed(hook, monkeypatch, tmp_path):
-    made = object.__new__(hook.KernelsHook)
+    made = hook_of(hook, "wheel")
 
     monkeypatch.delenv("PACSENT_TARGET", raising=False)
     monkeypatch.setattr(hook, "system_compiler", lambda: ["cc"])
