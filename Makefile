@@ -6,6 +6,7 @@ USE    := $(VENV)/.installed-use
 DEV    := $(VENV)/.installed-dev
 ALL    := $(VENV)/.installed-all
 DOCS   := $(VENV)/.installed-docs
+DIST   := $(VENV)-dist
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 DEMO   ?= demo
 # compiled when the package is installed: an edit installs it again
@@ -130,12 +131,18 @@ docs: $(DOCS)  ## build the site (docs/_build/html), gallery included; a warning
 docs-open: docs  ## build the site and open it in a browser
 	$(BIN)/python -m webbrowser -t docs/_build/html/index.html
 
-dist: $(DEV)   ## build wheel and source archive, check them, install the wheel by itself and use it
+$(DIST)/.installed: hatch_build.py
+	$(PYTHON) -m venv $(DIST)
+	$(DIST)/bin/python -m pip install --quiet --disable-pip-version-check build twine 'hatchling>=1.25' \
+	  "$$($(DIST)/bin/python -c 'import hatch_build; print(hatch_build.ZIG)')"
+	@touch $@
+
+dist: $(DIST)/.installed ## wheels of all platforms and source archive; checks them, uses that of this machine
 	rm -rf dist
-	$(PIP) build twine
-	$(BIN)/python -m build --quiet
-	$(BIN)/python -m twine check --strict dist/*
-	scripts/try-wheel dist/*.whl
+	$(DIST)/bin/python scripts/build_dist.py
+	$(DIST)/bin/python -m twine check --strict dist/*
+	$(DIST)/bin/python scripts/check_dist.py
+	$(DIST)/bin/python scripts/try_wheel.py
 
 format: $(DEV) ## format in place
 	$(BIN)/ruff format .
@@ -143,4 +150,4 @@ format: $(DEV) ## format in place
 
 clean:           ## remove the environment, caches and the compiled kernels
 	rm -f src/pacsent/kernels/_kernels-*
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis $(DEMO) docs/_build docs/api docs/gallery dist
+	rm -rf $(VENV) $(DIST) .pytest_cache .mypy_cache .ruff_cache .hypothesis $(DEMO) docs/_build docs/api docs/gallery dist
