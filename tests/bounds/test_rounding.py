@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import pacsent
-from pacsent.bounds.rounding import percent, rounded_down, rounded_up
+from pacsent.bounds.rounding import format_count, interval, percent, rounded_down, rounded_up
 
 # a replacement field that names a bound and has a format of its own: {found.error_upper:.4f}
 PLAIN = re.compile(r"\{[^{}]*(bound|promised|guarante|upper|lower)[^{}()]*:[^{}'\" ]*\.\d+[fge%]\}")
@@ -39,6 +39,28 @@ def test_a_proportion_in_per_cent_is_rounded_up(values):
         shown = Decimal(percent(value).rstrip("%"))
 
         assert shown >= 100 * Decimal(repr(value))
+
+
+def test_a_proportion_in_per_cent_is_rounded_by_less_than_its_last_digit(values):
+    for value in values:
+        shown = Decimal(percent(value).rstrip("%"))
+
+        assert shown - 100 * Decimal(repr(value)) < Decimal("0.01")
+
+
+def test_both_limits_of_an_interval_are_rounded_outwards():
+    assert interval([0.12341, 0.56781]) == "0.1234 to 0.5679"
+
+
+@pytest.mark.parametrize(
+    ("n", "shown"), [(0, "0 texts"), (1, "1 text"), (2, "2 texts"), (1200, "1,200 texts")]
+)
+def test_a_count_stands_with_its_noun(n, shown):
+    assert format_count(n, "text") == shown
+
+
+def test_a_count_stands_with_an_irregular_plural():
+    assert format_count(3, "class", "classes") == "3 classes"
 
 
 @pytest.mark.parametrize(("value", "shown"), [(0.0, "0.0000"), (1.0, "1.0000"), (0.2, "0.2000")])
