@@ -100,14 +100,18 @@ bench: $(DEV)  ## every benchmark with its baselines (installs the baselines; ta
 check-results: ## list the result files of benchmarks that describe an older version of what they measure
 	python3 scripts/check_results.py
 
-pages: $(DEV)  ## regenerate the pages that are made from result files
+pages: $(DEV)  ## regenerate the tables, figures and screenshots of the pages (needs chromium)
+	$(PIP) -e '.[report,serve,test-browser]' 'matplotlib>=3.9'
 	$(BIN)/python docs/make_card.py
 	$(BIN)/python docs/make_overview.py
 	$(BIN)/python docs/make_items.py
 	$(BIN)/python docs/make_paper_figures.py
 	$(BIN)/python docs/make_growth_figure.py
+	$(BIN)/python docs/make_methods.py
+	$(BIN)/python docs/make_drift_figure.py
 	$(BIN)/python docs/make_labels_figure.py
 	$(BIN)/python docs/make_architecture.py
+	$(BIN)/python docs/make_screenshots.py
 	$(BIN)/python docs/make_numbers.py
 	$(BIN)/python docs/make_outputs.py
 

@@ -104,6 +104,7 @@ RUNS = {
     "search guarantee --draws 3": (),
     "search asymmetric": (),
     "simulate --replicates 2 --n-jobs 1": (),
+    "simulate drift --replicates 2": (),
     "solver --shapes subj --ways dual --seeds 1": (),
     "solve --rounds 1 --baseline 1 --exact 4": ("torch",),
     "targets": (),

@@ -22,6 +22,7 @@ import pytest
 
 import pacsent
 from helpers import all_commands, run_python
+from pacsent import CertifiedClassifier, TextClassifier
 from pacsent.bounds.pac_bayes import kl_inverse
 from pacsent.bounds.rounding import rounded_up
 from pacsent.cli import cli
@@ -122,7 +123,9 @@ def test_every_command_is_on_the_page_of_the_command_line(name):
 @pytest.mark.parametrize(
     "name",
     [
-        *("card", "numbers", "overview", "items", "architecture", "growth_figure", "labels_figure"),
+        *("card", "numbers", "overview", "items", "architecture"),
+        *("growth_figure", "labels_figure", "drift_figure", "paper_figures"),
+        pytest.param("methods", marks=pytest.mark.slow),
         pytest.param("outputs", marks=pytest.mark.slow),
     ],
 )
@@ -130,6 +133,48 @@ def test_a_generated_page_is_up_to_date(name):
     command = [sys.executable, ROOT / "docs" / f"make_{name}.py", "--check"]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+FIGURES = ROOT / "docs" / "figures"
+
+
+def test_every_figure_has_a_generator_and_a_page():
+    scripts = [path.read_text("utf-8") for path in (ROOT / "docs").glob("make_*.py")]
+    pages = "".join(page.read_text("utf-8") for page in PAGES)
+    for figure in sorted([*FIGURES.glob("*.svg"), *FIGURES.glob("*.png")]):
+        stems = (figure.stem, figure.stem.removeprefix("method-"), figure.stem.rpartition("-")[0])
+        named = [stem for stem in stems if stem and any(f'"{stem}' in text for text in scripts)]
+        assert named or any(figure.name in text for text in scripts), figure.name
+        assert f"figures/{figure.name}" in pages, figure.name
+
+
+@pytest.mark.slow
+def test_the_pictures_of_the_exported_page_show_its_certificate(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "docs")
+    from make_html import live_classifier
+
+    texts, labels, new_texts = live_classifier()
+    classifier = CertifiedClassifier(TextClassifier(None), random_state=0).fit(texts, labels)
+
+    summary = classifier.certificate_.summary()
+    page = (ROOT / "docs" / "html.md").read_text("utf-8")
+    for name in ("html-desktop", "html-phone", "html-drifted"):
+        assert summary in (FIGURES / f"{name}.txt").read_text("utf-8"), name
+    assert f"{len(texts):,} messages" in page
+    assert f"the {len(new_texts)} other messages" in page
+
+
+@pytest.mark.slow
+def test_the_picture_of_an_explanation_shows_its_numbers(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "docs")
+    from make_html import explained_message
+
+    explanation = explained_message()
+
+    shown = (FIGURES / "explanation.txt").read_text("utf-8")
+    assert shown.startswith(f"{explanation.label}\n")
+    for word, value in explanation.by_word(3):
+        assert f"{word} {value:+.3f}\n" in shown
 
 
 @pytest.mark.slow

@@ -27,6 +27,7 @@ INSTEAD = {
 }
 PROSE = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "CITATION.cff")]
 PROSE += [*(ROOT / "docs").glob("*.md"), *(ROOT / "examples").glob("*.py")]
+FIGURES = list((ROOT / "docs" / "figures").glob("*.svg"))
 CODE = [path for path in PACKAGE.rglob("*.*") if path.suffix in (".py", ".html", ".js", ".md")]
 
 
@@ -45,8 +46,8 @@ def offences(path):
     return found
 
 
-@pytest.mark.parametrize("paths", [PROSE, CODE], ids=["documents", "src"])
-def test_documents_and_code_use_the_words_of_the_field(paths):
+@pytest.mark.parametrize("paths", [PROSE, FIGURES, CODE], ids=["documents", "figures", "src"])
+def test_documents_figures_and_code_use_the_words_of_the_field(paths):
     found = [line for path in paths for line in offences(path)]
     assert not found, "\n" + "\n".join(found)
 

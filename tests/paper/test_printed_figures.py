@@ -41,7 +41,7 @@ def test_first_prior_grows_with_the_length(panels):
 
 
 def test_factor_of_the_main_text_moves_further_to_the_data(panels):
-    main, appendix = panels["PB-IDF-L2: share of the data"]
+    main, appendix = panels["PB-IDF-L2: weight of the data"]
     assert np.all(main.y > appendix.y)
     np.testing.assert_allclose(main.y[:-1], appendix.y[1:], rtol=1e-12)  # lambda is doubled
 

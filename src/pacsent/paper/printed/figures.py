@@ -188,7 +188,7 @@ def _factor(
     main_text, appendix = fractions
     names = ("β‖·‖² (main text)", "β/2‖·‖² (appendix)")
     curves = _pair(lams, main_text, appendix, names)
-    return Panel("PB-IDF-L2: share of the data", "λ", "share of the data", curves, log_base=2)
+    return Panel("PB-IDF-L2: weight of the data", "λ", "weight of the data", curves, log_base=2)
 
 
 def _weighting(tokens: np.ndarray, words: WordVectors) -> Panel:
