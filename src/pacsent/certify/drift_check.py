@@ -112,40 +112,48 @@ class DriftCheck:
         first = self.n_rows
         keys = self._rng.random(n_samples(X))
         self.n_rows += keys.size
-        self._rows.add(keys, lambda place: (first + place, select_rows(X, [place])[0]))
+
+        def row_at(place: int) -> tuple[int, Any]:
+            return first + place, select_rows(X, [place])[0]
+
+        self._rows.add(keys, row_at)
         self._log_proba.add(keys, lambda place: log_proba[place].copy())
 
     def result(self) -> TextComparison:
         """The comparison of all rows so far."""
         sample = self._rows.items()
         X = [text for _, text in sample]
-        are_texts = is_texts(X)
-        monitor = DriftMonitor(
-            self.classifier, alpha=ALPHA, random_state=_seed_of(self.classifier, X)
-        )
-        left_out: tuple[tuple[int, str], ...] = ()
-        counts = RowCounts(len(X), 0, 0, 0)
-        if sample:
-            log_proba = np.array(self._log_proba.items())  # of those with the smallest keys
-            status = np.zeros(len(X), int)
-            if are_texts:
-                # Of repeats, the first row of the file counts; rows are compared in random order.
-                in_file = np.argsort([row for row, _ in sample], kind="stable")
-                seen = np.logical_or(*seen_before(self.classifier, X))
-                texts = [X[i] for i in in_file]
-                status[in_file] = row_status(self.classifier, texts, seen=seen[in_file]).status
-                counts = RowCounts.of(status)
-                left_out = tuple(
-                    (sample[i][0], REASONS[status[i]]) for i in in_file.tolist() if status[i]
-                )
-            rows = np.arange(len(log_proba))
-            monitors = None
-            if are_texts and self.classifier.calibration_.monitors is not None:
-                monitors = monitors_of(self.classifier, X[: rows.size], seen[: rows.size])
-            monitor.update_arrays(log_proba, None, monitors, status[rows])
-        return self._describe(monitor, counts, left_out)
+        seed = _seed_of(self.classifier, X)
+        monitor = DriftMonitor(self.classifier, alpha=ALPHA, random_state=seed)
+        if not sample:
+            return self._describe(monitor, RowCounts(0, 0, 0, 0), ())
 
-    def _describe(self, monitor, counts, left_out) -> TextComparison:
+        log_proba = np.array(self._log_proba.items())  # of those with the smallest keys
+        n_compared = len(log_proba)
+        if not is_texts(X):
+            status = np.zeros(n_compared, int)
+            monitor.update_arrays(log_proba, None, None, status)
+            return self._describe(monitor, RowCounts(len(X), 0, 0, 0), ())
+
+        # Of repeats, the first row of the file counts; rows are compared in random order.
+        row_numbers = [row for row, _ in sample]
+        in_file = np.argsort(row_numbers, kind="stable")
+        texts_in_file = [X[i] for i in in_file]
+        seen = np.logical_or(*seen_before(self.classifier, X))
+        status = np.zeros(len(X), int)
+        status[in_file] = row_status(self.classifier, texts_in_file, seen=seen[in_file]).status
+
+        excluded = [i for i in in_file.tolist() if status[i]]
+        left_out = tuple((row_numbers[i], REASONS[status[i]]) for i in excluded)
+        monitors = None
+        if self.classifier.calibration_.monitors is not None:
+            monitors = monitors_of(self.classifier, X[:n_compared], seen[:n_compared])
+        monitor.update_arrays(log_proba, None, monitors, status[:n_compared])
+        return self._describe(monitor, RowCounts.of(status), left_out)
+
+    def _describe(
+        self, monitor: DriftMonitor, counts: RowCounts, left_out: tuple[tuple[int, str], ...]
+    ) -> TextComparison:
         n = monitor.n_compared
         how_many = format_count(n, "distinct text")
         if monitor.n_seen < self.n_rows:
@@ -179,7 +187,8 @@ class DriftCheck:
         n_quantities = 1 + self.classifier.classes_.size
         if calibration.monitors is not None:
             of_texts = calibration.monitors[:, : MONITORS.index(COPIED)]
-            n_quantities += int((of_texts >= 0).any(axis=0).sum())
+            is_watched = (of_texts >= 0).any(axis=0)
+            n_quantities += int(is_watched.sum())
         return len(calibration.labels), n_quantities
 
 
@@ -212,8 +221,9 @@ def detection_times(n_calibration: int, n_quantities: int) -> np.ndarray:
     ties = rng.random(shape)
     n_smaller = np.empty(shape, int)
     for file in range(n_files):  # one by one: together they take hundreds of megabytes
-        known = np.sort(rng.random(n_calibration))
-        n_smaller[:, file] = np.searchsorted(known, values[:, file])
+        calibration_values = np.sort(rng.random(n_calibration))
+        n_smaller[:, file] = np.searchsorted(calibration_values, values[:, file])
+
     # Of the texts of a file before one of them, as many are smaller as is to be expected.
     n_before = np.arange(_MAX_SIMULATED)[:, None]
     part_smaller = fractions * np.minimum(values / OTHER_KIND, 1.0) + (1.0 - fractions) * values
@@ -237,13 +247,18 @@ def detection_times(n_calibration: int, n_quantities: int) -> np.ndarray:
 
 def describe_power(n: int, n_calibration: int, n_quantities: int) -> str | None:
     """The power of a comparison of n texts, in a sentence; None where it is too small."""
-    found = (detection_times(n_calibration, n_quantities) <= n).mean(axis=1)  # (n_fractions,)
-    if found[-1] < _LEAST_POWER:
+    is_found = detection_times(n_calibration, n_quantities) <= n  # (n_fractions, n_files)
+    power = is_found.mean(axis=1)  # (n_fractions,)
+    if power[-1] < _LEAST_POWER:
         return None
-    is_good = found >= _GOOD_POWER
-    place = int(np.argmax(is_good)) if is_good.any() else len(OTHER_FRACTIONS) - 1
+
+    place = len(OTHER_FRACTIONS) - 1
+    is_good = power >= _GOOD_POWER
+    if is_good.any():
+        place = int(np.argmax(is_good))
+    power_percent = min(100 * power[place], 99)
     return (
-        f"It would find about {min(100 * found[place], 99):.0f}% of files in which "
+        f"It would find about {power_percent:.0f}% of files in which "
         f"{100 * OTHER_FRACTIONS[place]:.0f}% of the texts are of another kind, all of them with a "
         f"confidence as low as that of the least confident {100 * OTHER_KIND:.0f}% of the "
         "calibration texts; it finds milder kinds less often and cannot exclude a difference."

@@ -48,18 +48,19 @@ def monitors_of(
     values = np.full((len(texts), len(MONITORS)), -1.0)
     values[:, 0] = [len(text_words) for text_words in words]
 
-    known = getattr(model, "ngrams_", None)
-    if known is not None and known.sizes[0] == 1:
+    ngrams = getattr(model, "ngrams_", None)
+    if ngrams is not None and ngrams.sizes[0] == 1:
         all_words = sorted({word for text_words in words for word in text_words})
-        is_known = dict(zip(all_words, (known.table.find(word_hashes(all_words)) >= 0).tolist()))
-        values[:, 1] = [
-            sum(not is_known[word] for word in text_words) / max(1, len(text_words))
-            for text_words in words
-        ]
+        positions = ngrams.table.find(word_hashes(all_words))  # (n_words,), -1 if unknown
+        is_known = dict(zip(all_words, (positions >= 0).tolist()))
+        for row, text_words in enumerate(words):
+            n_unknown = sum(not is_known[word] for word in text_words)
+            values[row, 1] = n_unknown / max(1, len(text_words))
 
     mean = getattr(model, "mean_vector_", None)
     if mean is not None and mean.size:
-        values[:, 2] = np.linalg.norm(model.dense_features(texts) - mean, axis=1)
+        differences = model.dense_features(texts) - mean  # (n, n_dims)
+        values[:, 2] = np.linalg.norm(differences, axis=1)
 
     if seen is None:
         seen = np.logical_or(*seen_before(classifier, texts))
@@ -165,7 +166,8 @@ class ConformalTest:
     @property
     def evidence(self) -> float:
         """The largest capital, divided by the number of quantities."""
-        return float(self._capitals.sum(axis=1).max(initial=0.0)) / max(len(self.names), 1)
+        capitals = self._capitals.sum(axis=1)  # (n_quantities,)
+        return float(capitals.max(initial=0.0)) / max(len(self.names), 1)
 
     def changes(self) -> list[Change]:
         """The quantities whose capital was reached; first those that moved most.
@@ -176,11 +178,8 @@ class ConformalTest:
         before = self._known.mean
         moves = np.abs(after - before) / np.maximum(self._known.spread, 1e-12)
         order = np.argsort(-moves, kind="stable")
-        return [
-            Change(self.names[i], float(before[i]), float(after[i]))
-            for i in order.tolist()
-            if self.has_changed[i]
-        ]
+        changed = [i for i in order.tolist() if self.has_changed[i]]
+        return [Change(self.names[i], float(before[i]), float(after[i])) for i in changed]
 
 
 class DriftMonitor:
@@ -280,8 +279,11 @@ class DriftMonitor:
 
     def _tests(self) -> list[ConformalTest]:
         """The tests that count."""
-        of_kind = {TRAFFIC: self._of_rows, COPIES: self._of_texts}
-        tests = of_kind.values() if self.repeats is None else [of_kind[self.repeats]]
+        tests = [self._of_rows, self._of_texts]
+        if self.repeats == TRAFFIC:
+            tests = [self._of_rows]
+        elif self.repeats == COPIES:
+            tests = [self._of_texts]
         return [test for test in tests if test is not None]
 
     @property
@@ -294,7 +296,8 @@ class DriftMonitor:
 
     @property
     def evidence(self) -> float:
-        return min((test.evidence for test in self._tests()), default=0.0)
+        evidence_of_tests = [test.evidence for test in self._tests()]
+        return min(evidence_of_tests, default=0.0)
 
     @property
     def alarm(self) -> bool:
@@ -306,7 +309,9 @@ class DriftMonitor:
             return None
         if self._of_rows.alarm:
             return COPIES
-        return TRAFFIC if self._of_texts is not None and self._of_texts.alarm else None
+        if self._of_texts is not None and self._of_texts.alarm:
+            return TRAFFIC
+        return None
 
     @property
     def changes(self) -> list[Change]:
@@ -334,23 +339,29 @@ class DriftMonitor:
             Whether guarantees are withdrawn.
         """
         X = as_texts(X, "texts")
-        right = None if y is None else class_indices(self.classifier.classes_, y, len(X))
+        labels = None
+        if y is not None:
+            labels = class_indices(self.classifier.classes_, y, len(X))
         if log_proba is None:
             log_proba = self.classifier.predict_log_proba(X)
+
         with_text = nonempty_rows(X)
         seen = np.zeros(len(X), bool)  # repeats a training text
         if with_text.size:
             texts = [X[row] for row in with_text]
             seen[with_text] = np.logical_or(*seen_before(self.classifier, texts))
+
         monitors = None
         if self.classifier.calibration_.monitors is not None:
             monitors = monitors_of(self.classifier, X, seen)
         status = row_status(self.classifier, X, self._earlier, seen=seen).status
+
         # Texts that repeat others almost stay too: a later text may be near them alone.
-        remembered = [text for text, of_row in zip(X, status) if of_row in (NEW, REPEATED)]
-        different = list(dict.fromkeys([*self._earlier, *remembered]))
-        self._earlier = different[-self.n_remembered :]
-        return self.update_arrays(log_proba, right, monitors, status)
+        remembered_rows = np.flatnonzero((status == NEW) | (status == REPEATED))
+        remembered = [X[row] for row in remembered_rows]
+        distinct = list(dict.fromkeys([*self._earlier, *remembered]))
+        self._earlier = distinct[-self.n_remembered :]
+        return self.update_arrays(log_proba, labels, monitors, status)
 
     def update_arrays(
         self,
@@ -359,39 +370,62 @@ class DriftMonitor:
         monitors: np.ndarray | None = None,
         status: np.ndarray | None = None,
     ) -> bool:
-        """`update` on arrays; y are positions in `classes_`, monitors those of `monitors_of`.
+        """`update` on arrays.
 
-        `status` is that of `row_status`; by default all rows are new.
+        Parameters
+        ----------
+        log_proba : array, shape (n, n_classes)
+            The classifier's logarithms of probabilities.
+        y : array of int, shape (n,), optional
+            Positions of the right classes in `classes_`.
+        monitors : array, shape (n, 4), optional
+            The result of `monitors_of`.
+        status : array of int, shape (n,), optional
+            That of `row_status`; by default all rows are new.
+
+        Returns
+        -------
+        alarm : bool
+            Whether guarantees are withdrawn.
         """
-        kind = y is not None, monitors is not None
+        kind = (y is not None, monitors is not None)
         if self._kind is not None and kind != self._kind:
             raise ValueError(
                 "update must be given labels always or never, and update_arrays the monitors. "
                 "Start another monitor."
             )
-        known = self._start(kind) if self._kind is None else self._compared_with[kind]
+        if self._kind is None:
+            self._start(kind)
+        known = self._compared_with[kind]
+
         if status is None:
             status = np.zeros(len(log_proba), int)
         n_before = self.n_seen
-        added = RowCounts.of(status)
-        self.counts = RowCounts(*(a + b for a, b in zip(self.counts, added)))
+        totals = [sum(pair) for pair in zip(self.counts, RowCounts.of(status))]
+        self.counts = RowCounts(*totals)
 
         quantities = _quantities(log_proba, y, monitors)
         ties = self._rng.random(quantities.shape)
         is_row = (status == NEW) | (status == REPEATED)
         if known.rows_have_copies:
             is_row |= status == FITTED
+
         assert self._of_rows is not None  # both tests have begun
         assert self._of_texts is not None
-        of_rows = _add_some(self._of_rows, is_row, known.row_columns, quantities, ties)
-        of_texts = _add_some(self._of_texts, status == NEW, known.text_columns, quantities, ties)
+        of_rows = _add_selected(self._of_rows, is_row, known.row_columns, quantities, ties)
+        is_text = status == NEW
+        of_texts = _add_selected(self._of_texts, is_text, known.text_columns, quantities, ties)
 
-        is_raised = {None: of_rows & of_texts, TRAFFIC: of_rows, COPIES: of_texts}[self.repeats]
+        is_raised = of_rows & of_texts  # (n,)
+        if self.repeats == TRAFFIC:
+            is_raised = of_rows
+        elif self.repeats == COPIES:
+            is_raised = of_texts
         if self.alarm_at is None and is_raised.any():
             self.alarm_at = n_before + int(is_raised.argmax()) + 1
         return self.alarm
 
-    def _start(self, kind: tuple[bool, bool]) -> "_ComparedWith":
+    def _start(self, kind: tuple[bool, bool]) -> None:
         """Begin both tests, with the labels and monitors that this kind of monitor is given."""
         self._kind = kind
         if kind not in self._compared_with:
@@ -399,22 +433,31 @@ class DriftMonitor:
         known = self._compared_with[kind]
         self._of_rows = ConformalTest(known.row_names, known.of_rows, self.alpha)
         self._of_texts = ConformalTest(known.text_names, known.of_texts, self.alpha)
-        return known
 
     def successor(self, *, alpha: float) -> "DriftMonitor":
         """Another monitor of the same classifier, which has seen nothing.
 
         It shares the sorted calibration values with this one, and draws its own ties.
+
+        Parameters
+        ----------
+        alpha : float
+            Probability of a false alarm of the other monitor.
+
+        Returns
+        -------
+        DriftMonitor
         """
-        made = DriftMonitor(self.classifier, alpha=alpha, repeats=self.repeats)
-        made.n_remembered = self.n_remembered
-        made._compared_with = self._compared_with
-        return made
+        monitor = DriftMonitor(self.classifier, alpha=alpha, repeats=self.repeats)
+        monitor.n_remembered = self.n_remembered
+        monitor._compared_with = self._compared_with
+        return monitor
 
     def __str__(self) -> str:
         rows = format_count(self.n_seen, "row")
         compared = format_count(self.n_compared, "distinct text")
         left_out = f" {self.counts}" if str(self.counts) else ""
+
         if self.alarm:
             return (
                 f"ALARM at row {self.alarm_at:,}: the texts differ from the calibration texts. "
@@ -446,7 +489,8 @@ class _ComparedWith(NamedTuple):
 
 def _compared_with(classifier: Any, labelled: bool, monitored: bool) -> _ComparedWith:
     """What new texts are compared with, with their labels or without, with `MONITORS` or not."""
-    class_names = [str(name) for name in np.asarray(classifier.classes_).tolist()]
+    classes = np.asarray(classifier.classes_).tolist()
+    class_names = [str(name) for name in classes]
     names = ["confidence", *(f"probability of class {name!r}" for name in class_names)]
     if labelled:
         names += ["probability of the right class"]
@@ -464,17 +508,21 @@ def _compared_with(classifier: Any, labelled: bool, monitored: bool) -> _Compare
     is_watched = np.ones(len(names), bool)
     rows_have_copies = True
     if monitored:
-        first = len(names) - len(MONITORS)
-        is_watched[first:] = (of_rows[:, first:] >= 0).any(axis=0)
+        first_monitor = len(names) - len(MONITORS)
+        copies_column = first_monitor + _COPIES
+        monitors_of_rows = of_rows[:, first_monitor:]
+        is_watched[first_monitor:] = (monitors_of_rows >= 0).any(axis=0)
+
         # Rows that were certified after the fit are none of the training texts.
         rows_have_copies = is_split_by_rows(classifier)
-        of_texts = of_texts[of_texts[:, first + _COPIES] <= 0]
+        of_texts = of_texts[of_texts[:, copies_column] <= 0]
         if not rows_have_copies:
-            of_rows = of_rows[of_rows[:, first + _COPIES] <= 0]
-        is_watched[first + _COPIES] = (of_rows[:, first + _COPIES] > 0).any()
+            of_rows = of_rows[of_rows[:, copies_column] <= 0]
+        is_watched[copies_column] = (of_rows[:, copies_column] > 0).any()
+
     row_columns = np.flatnonzero(is_watched)
     if monitored:
-        is_watched[first + _COPIES] = False  # there are none among these
+        is_watched[copies_column] = False  # there are none among these
     text_columns = np.flatnonzero(is_watched)
 
     return _ComparedWith(
@@ -495,19 +543,28 @@ def _quantities(
     proba = np.exp(log_proba)
     columns = [proba.max(axis=1, keepdims=True), proba]
     if y is not None:
-        columns += [proba[np.arange(y.size), y][:, None], np.eye(proba.shape[1])[y]]
+        proba_of_label = proba[np.arange(y.size), y]  # (n,)
+        is_label = np.eye(proba.shape[1])[y]  # (n, n_classes)
+        columns += [proba_of_label[:, None], is_label]
     if monitors is not None:
         columns.append(monitors)
     return np.hstack(columns)
 
 
-def _add_some(
-    test: ConformalTest, is_added: np.ndarray, columns: np.ndarray, *values_and_ties: np.ndarray
+def _add_selected(
+    test: ConformalTest,
+    is_added: np.ndarray,
+    columns: np.ndarray,
+    values: np.ndarray,
+    ties: np.ndarray,
 ) -> np.ndarray:
-    """Add some rows to a test; whether its alarm is raised after each row, (n_rows,)."""
+    """Add the selected rows to a test; True where its alarm is raised after a row, (n_rows,)."""
     was_raised = test.alarm
+    added_values = values[is_added][:, columns]
+    added_ties = ties[is_added][:, columns]
+
     is_raised = np.zeros(is_added.size, bool)
-    is_raised[is_added] = test.add(*(array[is_added][:, columns] for array in values_and_ties))
+    is_raised[is_added] = test.add(added_values, added_ties)
     return np.logical_or.accumulate(is_raised) | was_raised
 
 
@@ -533,7 +590,9 @@ def describe_changes(changes: Sequence[Change]) -> str:
     n_others = len(changes) - len(shown)
     if n_others:
         shown.append(format_count(n_others, "other quantity", "other quantities"))
-    return " and ".join(shown) if len(shown) < 3 else f"{', '.join(shown[:-1])} and {shown[-1]}"
+    if len(shown) < 3:
+        return " and ".join(shown)
+    return f"{', '.join(shown[:-1])} and {shown[-1]}"
 
 
 def describe_condition(holds_only_if: str) -> str:

@@ -46,16 +46,27 @@ def certify(
     Parameters
     ----------
     classifier : TextClassifier, CertifiedClassifier, or any fitted classifier or function
-    X, y : held-out texts, or rows of an array or table, and their classes (or sets of labels)
-        Near-duplicates of texts that were fitted are left out, and the guarantee is about texts
-        that are none; only repeats="traffic" counts them too.
-    per_class : bool
+    X : list of str, or rows of an array or table, shape (n,)
+        Held-out texts. Near-duplicates of texts that were fitted are left out, and the guarantee is
+        about texts that are none; only repeats="traffic" counts them too.
+    y : sequence, shape (n,)
+        The right class, or set of labels, of each.
+    per_class : bool, default=False
         Whether to bound each class and their mean as well; all bounds then hold together.
     overlap : {"refuse", "drop"}, optional
         What to do with texts that were fitted: stop, or leave them and their near-duplicates out.
         The default is to stop. With repeats="traffic" it is to count them as new rows that repeat
         an old one; rows that the classifier was fitted on themselves must not be given.
     repeats, delta, groups, n_candidates, random_state : see `certify_predictions`
+
+    Returns
+    -------
+    ErrorCertificate or MultilabelCertificate
+        The latter for sets of labels.
+
+    References
+    ----------
+    Theorem 12 of docs/theory.md; of groups, Theorem 8.
 
     Examples
     --------
@@ -285,6 +296,16 @@ def certify_predictions(
     random_state : int, RandomState, Generator or None, default=None
         Decides which repeated texts are counted, and the order of losses. The seed, drawn unless it
         is an int, is recorded.
+
+    Returns
+    -------
+    ErrorCertificate or MultilabelCertificate
+        The latter for sets of labels or indicator matrices.
+
+    References
+    ----------
+    Of docs/theory.md: Theorem 12 (one error rate), Theorem 8 (groups), Theorem 23 (batches),
+    Theorem 29 (with a judge), Theorems 20 and 21 (multi-label).
 
     Examples
     --------

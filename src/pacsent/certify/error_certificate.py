@@ -76,13 +76,33 @@ class HeldOutCertificate(RepeatsCertificate):
         groups: Any = None,
         judge: Any = (),
     ) -> Verified:
-        """Check the certificate; raise a ValueError that names what does not fit.
+        """Check that the certificate fits itself, and the model and texts if they are given.
 
         Alone: that all fields are possible and that the bounds follow from the counts. With the
-        model (or the predictions), the texts and the labels: that the counts, the digests and what
-        was held out follow from them. The texts may be those certified, or all that were given to
-        `fit`, in their order, with their groups. `judge` is (judge, unlabelled), those that
-        `certify_predictions` was given.
+        model, the texts and the labels: that the counts, the digests and what was held out follow
+        from them.
+
+        Parameters
+        ----------
+        model : classifier, or predictions, optional
+        X : sequence, optional
+            The texts that were certified, or all that were given to `fit`, in their order.
+        y : sequence, optional
+            The right label, or set of labels, of each.
+        groups : sequence, optional
+            The group of each, if the certificate is about groups.
+        judge : pair, optional
+            (judge, unlabelled), those that `certify_predictions` was given.
+
+        Returns
+        -------
+        Verified
+            What was checked, and what could not be.
+
+        Raises
+        ------
+        ValueError
+            If something does not fit; the message names it.
         """
         verified = super().verify()
         is_missing = [value is None for value in (model, X, y)]
@@ -107,17 +127,21 @@ class HeldOutCertificate(RepeatsCertificate):
                 model = select_values(model, with_text)
 
         rows, drawn = self._certified_rows(model, X, group_of)
-        certified_X = X if len(rows) == n else samples.select_rows(X, rows)
+        has_all_rows = len(rows) == n
+        certified_X = X if has_all_rows else samples.select_rows(X, rows)
         labels = samples.select_rows(labels, rows)
         predictions = self._predictions(model, certified_X, labels)
         self._check_digests(model, certified_X, labels, predictions)
 
-        new_groups = None if group_of is None or self.scope != "groups" else group_of[rows]
+        new_groups = None
+        if group_of is not None and self.scope == "groups":
+            new_groups = group_of[rows]
         parts = self._count_again(labels, predictions, certified_X, new_groups, drawn)
         if self.scope == "same groups" and group_of is not None:
             parts |= {"scope": self.scope, "n_groups": np.unique(group_of).size}
         if judge:
-            parts |= count_judged(labels, predictions, as_judged(judge[0], judge[1], n))
+            judged = as_judged(judge[0], judge[1], n)
+            parts |= count_judged(labels, predictions, judged)
         for name, value in parts.items():
             self._must_equal(name, value)
         is_own = getattr(model, "certificate_", None) == self
@@ -126,7 +150,7 @@ class HeldOutCertificate(RepeatsCertificate):
 
         unchecked = self._unchecked(
             model,
-            has_all_rows=len(rows) == n,
+            has_all_rows=has_all_rows,
             has_judge=bool(judge),
             has_own_calibration=is_own,
         )
@@ -139,6 +163,7 @@ class HeldOutCertificate(RepeatsCertificate):
         """The fields and conditions that `verify` could not check with what it was given."""
         has_batch = getattr(self, "batch_size", None) is not None
         has_calibration = hasattr(model, "calibration_")
+
         unchecked = {
             "provenance, labels corrected after predictions, choices beyond corrections": True,
             "calibration_size": self.calibration_size is not None and has_all_rows,
@@ -183,7 +208,8 @@ class HeldOutCertificate(RepeatsCertificate):
             rows = split.held_out_rows
             drawn = split.positions() if self.other else None
         else:
-            rows = np.flatnonzero(~np.logical_or(*samples.seen_before(model, X)))
+            is_seen = np.logical_or(*samples.seen_before(model, X))
+            rows = np.flatnonzero(~is_seen)
         own_digest = samples.digest(samples.select_rows(X, rows))
         if own_digest != texts_digest:
             raise ValueError(
@@ -218,15 +244,20 @@ class HeldOutCertificate(RepeatsCertificate):
         clusters = np.arange(n)
         if "texts" in self.digests and not getattr(self, "batch_size", None):
             clusters = independence.dependent_clusters(X)
+
         draws = independence.independent_draws(
             n, clusters, new_groups, self.random_state or 0, self.repeats, drawn
         )
-        measured = {name: self._measure(labels, predictions, draws, name) for name in draws.samples}
-        if set(measured) != set(self.samples):
-            self._refuse("sample", f"that of these texts: {' and '.join(map(repr, measured))}")
-        parts = measured.pop(self.sample)
-        for other in measured.values():
-            parts["other"] = {name: other[name] for name in self.counted}
+        parts_of_samples = {
+            name: self._measure(labels, predictions, draws, name) for name in draws.samples
+        }
+        if set(parts_of_samples) != set(self.samples):
+            names = " and ".join(map(repr, parts_of_samples))
+            self._refuse("sample", f"that of these texts: {names}")
+
+        parts = parts_of_samples.pop(self.sample)
+        for other_parts in parts_of_samples.values():
+            parts["other"] = {name: other_parts[name] for name in self.counted}
         return parts
 
     @staticmethod
@@ -356,7 +387,8 @@ class ErrorCertificate(HeldOutCertificate, CountCertificate):
     def error(self) -> float:
         """Fraction of the texts (or mean fraction in the groups) that have a wrong prediction."""
         if self.scope == "groups":
-            return float(unpack_losses(self.losses["error"]).mean())
+            losses = unpack_losses(self.losses["error"])  # (n_groups,)
+            return float(losses.mean())
         return self.n_errors / self.n
 
     observed = error
@@ -388,14 +420,16 @@ class ErrorCertificate(HeldOutCertificate, CountCertificate):
     ) -> dict[str, Any]:
         # The certificate has the classes as text: the classes themselves are found by it.
         class_of_name = {str(label): label for label in [*labels, *predictions]}
+        recall = [class_of_name.get(name, name) for name in self.class_counts]
+        precision = [class_of_name.get(name, name) for name in self.prediction_counts]
         return self.count(
             labels,
             predictions,
             draws,
             sample,
             seed=self.random_state or 0,
-            recall=[class_of_name.get(name, name) for name in self.class_counts],
-            precision=[class_of_name.get(name, name) for name in self.prediction_counts],
+            recall=recall,
+            precision=precision,
         )
 
     def _check(self) -> None:
@@ -409,7 +443,9 @@ class ErrorCertificate(HeldOutCertificate, CountCertificate):
     @property
     def _n_texts(self) -> int:
         """Texts whose errors are counted: of groups, all of their texts."""
-        return self.n + (self.n_duplicates if self.scope == "groups" else 0)
+        if self.scope == "groups":
+            return self.n + self.n_duplicates
+        return self.n
 
     def _check_totals(self) -> None:
         if self.n_errors > self._n_texts:
@@ -436,8 +472,10 @@ class ErrorCertificate(HeldOutCertificate, CountCertificate):
     def _check_losses(self) -> None:
         if (self.scope == "groups") != ("error" in self.losses):
             self._refuse("losses", "those of each group exactly where scope is 'groups'")
-        if self.losses and unpack_losses(self.losses["error"]).size != self.n:
-            self._refuse("losses", f"{self.n} numbers for the error, one for each group")
+        if self.losses:
+            losses = unpack_losses(self.losses["error"])
+            if losses.size != self.n:
+                self._refuse("losses", f"{self.n} numbers for the error, one for each group")
 
     def _check_counts(self, name: str) -> None:
         """Refuse impossible [texts, errors] of classes, of predictions, or of the guess."""
@@ -578,9 +616,11 @@ class ErrorCertificate(HeldOutCertificate, CountCertificate):
         by_itself = "" if are_joint else f" (each by itself, with {self.confidence} confidence)"
         rows = []
         for name, limits in self.judge_rates.items():
-            if name != "accuracy":
-                texts = [f"{label} {interval(pair)}" for label, pair in limits.items()]
-                rows.append((name.capitalize(), f"{'; '.join(texts)}{by_itself}."))
+            if name == "accuracy":  # among the statements
+                continue
+            intervals = [f"{label} {interval(pair)}" for label, pair in limits.items()]
+            text = "; ".join(intervals)
+            rows.append((name.capitalize(), f"{text}{by_itself}."))
         if self.batch_size is not None:
             return rows
 
@@ -651,13 +691,19 @@ def joint_bounds(parts: Mapping[str, Any], delta: float) -> dict[str, Any]:
     }
 
     # The mean over classes is stated if each text has one of the classes that were counted.
-    n_texts = parts["n"] + (parts["n_duplicates"] if losses else 0)
-    occurring = [class_error_upper[name] for name, (n, _) in class_counts.items() if n]
-    has_all = occurring and sum(n for n, _ in class_counts.values()) == n_texts
+    n_texts = parts["n"]
+    if losses:
+        n_texts += parts["n_duplicates"]
+    n_texts_of_classes = sum(n for n, _ in class_counts.values())
+    limits_of_occurring = [class_error_upper[name] for name, (n, _) in class_counts.items() if n]
+    balanced_error_upper = None
+    if limits_of_occurring and n_texts_of_classes == n_texts:
+        balanced_error_upper = float(np.mean(limits_of_occurring))
+
     return {
         "error_upper": error_limit("error", parts["n"], parts["n_errors"], delta_of_error),
         "class_error_upper": class_error_upper,
-        "balanced_error_upper": float(np.mean(occurring)) if has_all else None,
+        "balanced_error_upper": balanced_error_upper,
         "prediction_error_upper": prediction_error_upper,
     }
 
@@ -698,7 +744,8 @@ def count_errors(
         sampled_rows = np.arange(len(labels))
     true = [labels[row] for row in sampled_rows]
     answers = [predictions[row] for row in sampled_rows]
-    is_wrong = np.array([label != answer for label, answer in zip(true, answers)], bool)  # (n,)
+    differ = [label != answer for label, answer in zip(true, answers)]
+    is_wrong = np.array(differ, bool)  # (n,)
     losses: dict[str, str] = {}
 
     def count(name: str, rows: np.ndarray) -> list[int]:
@@ -736,7 +783,8 @@ def count_errors(
 def _rows_of_classes(values: list, classes: Sequence) -> Iterator[tuple[str, np.ndarray]]:
     """The name of each class and the positions at which it is the value."""
     position = {name: at for at, name in enumerate(classes)}
-    column = np.array([position.get(value, len(classes)) for value in values])  # (n,)
+    positions = [position.get(value, len(classes)) for value in values]
+    column = np.array(positions)  # (n,)
     for name in classes:
         yield str(name), np.flatnonzero(column == position[name])
 
@@ -757,10 +805,30 @@ def error_certificate(
     fields: dict[str, Any] | None = None,
     **counted: Any,
 ) -> Any:
-    """The certificate of predictions; `counted` are further arguments of `kind.count`.
+    """The certificate of predictions.
 
-    `drawn` are the rows of each sample, where not all rows may be in them. Among `n_statements`
-    delta is divided, so that they hold together.
+    Parameters
+    ----------
+    labels, predictions : list, or indicator matrix
+        Of all rows.
+    kind : type
+        The class of the certificate.
+    clusters, group_of : array of int, shape (n,), optional
+        The near-duplicate cluster, and the group, of each row.
+    repeats, delta, n_candidates, random_state : see `certify_predictions`
+    drawn : dict, optional
+        The rows of each sample, where not all rows may be in them.
+    n_statements : int, default=1
+        Statements that hold together: delta is divided among them.
+    fields : dict, optional
+        Further fields of the certificate.
+    **counted
+        Further arguments of `kind.count`.
+
+    Returns
+    -------
+    HeldOutCertificate
+        Of this kind.
     """
     seed = independence.as_seed(random_state)
     draws = independence.independent_draws(
@@ -770,6 +838,7 @@ def error_certificate(
         name: kind.count(labels, predictions, draws, name, seed=seed, **counted)
         for name in draws.samples
     }
+
     corrections = candidates(n_candidates)
     if n_statements > 1:
         corrections[_STATEMENTS] = n_statements
