@@ -221,8 +221,10 @@ def stratified_limit(
     # drawn from b the largest number drawn from a.
     weight_a = size_a * n_b
     weight_b = size_b * n_a
-    drawn_b = np.arange(min(n_b, k_b + weight_a * k_a // weight_b) + 1)
-    most_drawn_a = np.minimum((weight_a * k_a + weight_b * (k_b - drawn_b)) // weight_a, n_a)
+    most_drawn_b = min(n_b, k_b + weight_a * k_a // weight_b)
+    drawn_b = np.arange(most_drawn_b + 1)
+    weight_left = weight_a * k_a + weight_b * (k_b - drawn_b)
+    most_drawn_a = np.minimum(weight_left // weight_a, n_a)
     level = (1.0 - _NUISANCE_FRACTION) * delta * (1.0 - _rounding(size))
 
     def probability(errors_a: np.ndarray, errors_b: np.ndarray) -> np.ndarray:
@@ -350,7 +352,8 @@ def binomial_cdf(k: Numbers, n: Numbers, p: Numbers) -> np.ndarray:
     n_failures = np.where(is_between, n - k, 1)
     n_successes = np.where(is_between, k + 1, 1)
     between = betaincc(n_successes, n_failures, p)
-    return np.where(is_between, between, np.where(k < n, 0.0, 1.0))
+    outside = np.where(k < n, 0.0, 1.0)
+    return np.where(is_between, between, outside)
 
 
 def passes(

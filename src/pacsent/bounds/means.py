@@ -141,9 +141,12 @@ def betting(losses: ArrayLike, delta: float) -> float:
 
     bound = 1.0
     for start in range(_N_MEANS - 1, 0, -_BLOCK):
-        means = np.arange(start, max(start - _BLOCK, 0), -1) / _N_MEANS  # from above
+        stop = max(start - _BLOCK, 0)
+        means = np.arange(start, stop, -1) / _N_MEANS  # from above
         is_kept = log_wealth(losses, means, needed) < needed
-        n_excluded = int(np.argmax(is_kept)) if is_kept.any() else means.size
+        n_excluded = means.size
+        if is_kept.any():
+            n_excluded = int(np.argmax(is_kept))
         if n_excluded:
             bound = float(means[n_excluded - 1])
         if is_kept.any():
@@ -244,7 +247,8 @@ def mean_is_below(losses: np.ndarray, mean: float, delta: float) -> bool:
     if not losses.size:
         return False
 
-    uncapped = np.sqrt(2 * np.log(1 / delta) / (_variances_before(losses) * losses.size))
+    variances = _variances_before(losses)  # (n,)
+    uncapped = np.sqrt(2 * np.log(1 / delta) / (variances * losses.size))
     bets = np.minimum(uncapped, _CAP / (1.0 - mean))
     wealth = np.cumsum(np.log1p(bets * (mean - losses)))  # (n,), its logarithm
     return bool(wealth.max() >= -np.log(delta) + 1e-9)
@@ -284,7 +288,8 @@ def ratio_at_least(part: np.ndarray, whole: np.ndarray, largest: float, delta: f
     """
     part = np.asarray(part, float)
     whole = np.asarray(whole, float)
-    if not part.size or not (part >= 0).all() or not (part <= whole).all():
+    are_possible = (part >= 0) & (part <= whole)  # (n,)
+    if not part.size or not are_possible.all():
         raise ValueError("part must be numbers between 0 and whole. Got others or none instead.")
     if not (whole <= largest).all():
         raise ValueError(f"whole must be at most {largest}. Got {whole.max()} instead.")
@@ -299,7 +304,8 @@ def ratio_at_least(part: np.ndarray, whole: np.ndarray, largest: float, delta: f
         - 2 * ratio * _sum_before(part * whole)
         + ratio**2 * _sum_before(whole**2)
     )
-    uncapped = np.sqrt(2 * np.log(1 / delta) / (squares / n_before * part.size))
+    variances = squares / n_before  # (n,)
+    uncapped = np.sqrt(2 * np.log(1 / delta) / (variances * part.size))
 
     def is_ruled_out(r: float) -> bool:
         bets = np.minimum(uncapped, _CAP / (r * largest))

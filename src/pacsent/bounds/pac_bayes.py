@@ -43,7 +43,8 @@ def _up(x: Any, ulps: int) -> Any:
 
 def _down(x: Any, ulps: int) -> Any:
     """x >= 0 lowered by `ulps` units in the last place, and one more, but not below 0."""
-    return np.maximum(np.nextafter(x * (1.0 - ulps * _EPS), -np.inf), 0.0)
+    lowered = np.nextafter(x * (1.0 - ulps * _EPS), -np.inf)
+    return np.maximum(lowered, 0.0)
 
 
 def _checked(
@@ -89,13 +90,25 @@ def _is_whole(x: np.ndarray) -> np.ndarray:
     return x == np.floor(x)
 
 
+def _is_sample_size(x: np.ndarray) -> np.ndarray:
+    return (x >= 1) & _is_whole(x) & np.isfinite(x)
+
+
+def _is_probability(x: np.ndarray) -> np.ndarray:
+    return (x > 0) & (x < 1)
+
+
 def _sample_size(n: Numbers) -> np.ndarray:
-    rule = "a whole number of examples, >= 1"
-    return _array("n", n, lambda x: (x >= 1) & _is_whole(x) & np.isfinite(x), rule)
+    return _array("n", n, _is_sample_size, "a whole number of examples, >= 1")
 
 
 def _failure_probability(delta: Numbers) -> np.ndarray:
-    return _array("delta", delta, lambda x: (x > 0) & (x < 1), "strictly between 0 and 1")
+    return _array("delta", delta, _is_probability, "strictly between 0 and 1")
+
+
+def _ln_inverse(delta: np.ndarray) -> np.ndarray:
+    """ln(1/delta), rounded up."""
+    return _up(-np.log(delta), 4)
 
 
 def _finish(value: Any, clip: bool) -> Any:
@@ -129,7 +142,9 @@ def _kl_at(q: np.ndarray, x: np.ndarray) -> np.ndarray:
     q g(x/q) + r g(-x/r),   r = 1 - q,  g(t) = t - ln(1 + t)
     """
     r = 1.0 - q
-    return q * _g(x / q) + r * _g(np.maximum(-x / r, -1.0))
+    of_errors = q * _g(x / q)
+    of_others = r * _g(np.maximum(-x / r, -1.0))
+    return of_errors + of_others
 
 
 def kl_inverse(q: Numbers, c: Numbers) -> Any:
@@ -170,9 +185,11 @@ def kl_inverse(q: Numbers, c: Numbers) -> Any:
     p_inside = np.nextafter(_up(x, 8) + inside_q, 2.0)
 
     # kl(0 || p) = -ln(1 - p)
-    p_of_zero = np.where(c == 0, 0.0, _up(-np.expm1(-c), 4))
+    p_of_zero = _up(-np.expm1(-c), 4)
+    p_of_zero = np.where(c == 0, 0.0, p_of_zero)
+    is_one = (q >= 1) | np.isinf(c)
     p_at_ends = np.where(q == 0, p_of_zero, q)
-    p_at_ends = np.where((q >= 1) | np.isinf(c), 1.0, p_at_ends)
+    p_at_ends = np.where(is_one, 1.0, p_at_ends)
     return _finish(np.where(is_inside, p_inside, p_at_ends), clip=True)
 
 
@@ -186,8 +203,9 @@ def _displacement(q: np.ndarray, c: np.ndarray) -> np.ndarray:
     largest = np.nextafter(1.0 - q, 2.0)
     target = c * (1.0 + 1e-14)
 
+    pinsker = np.sqrt(target / 2) * (1.0 + 1e-14)  # kl >= 2 x^2
     low = np.zeros_like(q)
-    high = np.minimum(largest, np.sqrt(target / 2) * (1.0 + 1e-14))  # Pinsker: kl >= 2 x^2
+    high = np.minimum(largest, pinsker)
     x = high.copy()
     for _ in range(200):
         excess = _kl_at(q, x) - target
@@ -201,7 +219,9 @@ def _displacement(q: np.ndarray, c: np.ndarray) -> np.ndarray:
         is_in_bracket = (newton > low) & (newton < high)
         next_x = np.where(is_in_bracket, newton, 0.5 * (low + high))
 
-        is_done = (np.abs(newton - x) <= 1e-15 * x) | (high - low <= 4e-16 * high)
+        is_fixed = np.abs(newton - x) <= 1e-15 * x
+        is_narrow = high - low <= 4e-16 * high
+        is_done = is_fixed | is_narrow
         x = np.where(is_done, x, next_x)
         if is_done.all():
             break
@@ -306,7 +326,7 @@ def catoni(
     lam = _array("lam", lam, _is_finite_and_positive, "a finite number > 0")
 
     C = lam / n
-    complexity = _up(kl + _up(-np.log(delta), 4), 4)  # kl + ln(1/delta)
+    complexity = _up(kl + _ln_inverse(delta), 4)
     exponent = C * q + complexity / n
     numerator = _up(-np.expm1(-_up(exponent, 8)), 8)
     denominator = _down(-np.expm1(-_down(C, 4)), 8)
@@ -376,7 +396,7 @@ def maurer(
     else:
         raise ValueError(f"constant must be 'sqrt' or 'xi'. Got {constant!r} instead.")
 
-    complexity = _up(kl + ln_constant + _up(-np.log(delta), 4), 8)
+    complexity = _up(kl + ln_constant + _ln_inverse(delta), 8)
     return kl_inverse(q, _up(complexity / n, 2))
 
 
@@ -420,13 +440,16 @@ def binomial_tail_inverse(n_errors: Numbers, n: Numbers, delta: Numbers) -> Any:
     p = special.betaincinv(k + 1, n - k, 1.0 - target)
     step = 1e-12
     while True:
-        is_short = (special.betaincc(k + 1, n - k, p) > target) & (p < 1)
+        tail = special.betaincc(k + 1, n - k, p)
+        is_short = (tail > target) & (p < 1)
         if not is_short.any():
             break
         wider = np.minimum(p + (1.0 - p) * step + 1e-300, 1.0)
         p = np.where(is_short, wider, p)
         step *= 2
-    return _finish(np.where(is_all_wrong, 1.0, _up(p, 2)), clip=True)
+
+    limit = np.where(is_all_wrong, 1.0, _up(p, 2))
+    return _finish(limit, clip=True)
 
 
 def compare(empirical_risk: float, kl: float, n: int, delta: float) -> list[tuple[str, float, str]]:

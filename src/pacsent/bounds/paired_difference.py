@@ -88,8 +88,14 @@ def difference_limits(
     >>> [round(limit, 3) for limit in difference_limits(12, 3, 100, 0.05)]
     [0.014, 0.174]
     """
-    lower = _lower_limit(int(n_only_first), int(n_only_second), int(n), float(delta))
-    upper = -_lower_limit(int(n_only_second), int(n_only_first), int(n), float(delta))
+    # Plain numbers, whatever their types are, are the keys of the cache.
+    n_first = int(n_only_first)
+    n_second = int(n_only_second)
+    n = int(n)
+    delta = float(delta)
+
+    lower = _lower_limit(n_first, n_second, n, delta)
+    upper = -_lower_limit(n_second, n_first, n, delta)
     return lower, upper
 
 
@@ -141,7 +147,8 @@ def _lower_limit(n_only_first: int, n_only_second: int, n: int, delta: float) ->
     most = rectangle.p_upper - rectangle.q_lower
 
     # An odd number of cells: one of them has its center, which orders the outcomes, at 0.
-    n_cells = 2 * int(np.ceil(np.sqrt(n) / _CELL_WIDTH)) + 1
+    n_cells_of_side = int(np.ceil(np.sqrt(n) / _CELL_WIDTH))
+    n_cells = 2 * n_cells_of_side + 1
     width = 2.0 / n_cells
     cell = int((least + 1.0) / width)
 
