@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import zlib
+from itertools import product
 
 import numpy as np
 import pytest
@@ -57,31 +58,39 @@ def encoded(rng, n=40, n_words=15):
 
 
 def test_conjugate_gradients_end_at_the_exact_posterior_mean(rng):
-    batch, n_words = encoded(rng), 15
-    t, prior = rng.normal(size=(40, 4)), rng.normal(size=(n_words, 4))
-    A, counted = np.zeros((40, n_words)), np.zeros(n_words)
+    n_words = 15
+    batch = encoded(rng, n_words=n_words)
+    t = rng.normal(size=(40, 4))
+    prior = rng.normal(size=(n_words, 4))
+
+    table, variances = fit_table(batch, t, prior, SolverOptions(ridge=2.0, n_iterations=60))
+
+    A = np.zeros((40, n_words))
+    precisions = np.full(n_words, 2.0)
     for s in range(40):
         words = batch.ids[batch.offsets[s] : batch.offsets[s + 1]]
         np.add.at(A[s], words, 1 / np.sqrt(len(words)))
-        np.add.at(counted, words, 1 / len(words))
+        np.add.at(precisions, words, 1 / len(words))
     unit = t / np.linalg.norm(t, axis=1, keepdims=True)
     exact = np.linalg.solve(A.T @ A + 2 * np.eye(n_words), A.T @ unit + 2 * prior)
-    result, variances = fit_table(batch, t, prior, SolverOptions(ridge=2.0, n_iterations=60))
-    assert_allclose(result, exact, atol=1e-8)
-    error = ((A @ exact - unit) ** 2).mean()
-    assert_allclose(variances, error / (counted + 2), rtol=1e-6)
+    squared_error = ((A @ exact - unit) ** 2).mean()
+    assert_allclose(table, exact, atol=1e-8)
+    assert_allclose(variances, squared_error / precisions, rtol=1e-6)
 
 
 def test_the_gradient_of_a_batch_is_the_numerical_one(rng):
     x, t = rng.normal(size=(2, 6, 3))
     t /= np.linalg.norm(t, axis=1, keepdims=True)
+
     _, gradient = batch_loss(x, t, 7.0)
+
     numerical = np.zeros_like(x)
-    for at in np.ndindex(x.shape):
+    for place in np.ndindex(x.shape):
         step = np.zeros_like(x)
-        step[at] = 1e-6
-        change = batch_loss(x + step, t, 7.0)[0] - batch_loss(x - step, t, 7.0)[0]
-        numerical[at] = change / 2e-6
+        step[place] = 1e-6
+        loss_after, _ = batch_loss(x + step, t, 7.0)
+        loss_before, _ = batch_loss(x - step, t, 7.0)
+        numerical[place] = (loss_after - loss_before) / 2e-6
     assert_allclose(gradient, numerical, atol=1e-7)
 
 
@@ -102,28 +111,43 @@ def test_an_epoch_with_torch_is_the_epoch_on_the_cpu(rng):
 
 
 def test_a_student_points_where_its_teacher_points(student, texts):
-    vectors, own = teacher(texts), student.encode(texts)
-    cosines = (own * vectors).sum(1) / np.linalg.norm(vectors, axis=1)
+    teacher_vectors = teacher(texts)
+
+    vectors = student.encode(texts)
+
+    cosines = (vectors * teacher_vectors).sum(1) / np.linalg.norm(teacher_vectors, axis=1)
     assert cosines.mean() > 0.93
-    assert_allclose(np.linalg.norm(own, axis=1), 1, atol=1e-5)
+    assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
     assert certificate_of(student).cosine_lower < cosines.mean()
 
 
 def test_a_student_reads_unknown_words_by_their_subwords(texts):
-    more = [f"{text} {noun}ish" for text in texts[:90] for noun in NOUNS[:3]]
-    student = distill(teacher, texts + more, n_words=21, n_subwords=40, n_epochs=1)
+    rare_words = [f"{noun}ish" for noun in NOUNS[:3]]
+    longer_texts = [" ".join(pair) for pair in product(texts[:90], rare_words)]
+    student = distill(teacher, texts + longer_texts, n_words=21, n_subwords=40, n_epochs=1)
+
     vectors, variances = student.posterior(["gardenish", "house"])
-    assert np.isfinite(vectors).all() and np.isfinite(variances).all()
+
+    assert np.isfinite(vectors).all()
+    assert np.isfinite(variances).all()
     assert "##ish" in student.word_vectors.words
 
 
-def test_the_same_call_gives_the_same_student_and_vectors_alone_are_enough(student, texts):
-    again = distill(teacher, texts, n_subwords=30, random_state=0)
-    assert (again.word_vectors.input_vectors == student.word_vectors.input_vectors).all()
-    assert again.certificate_ == student.certificate_
-    black_box = distill(teacher(texts).astype(np.float32), texts, n_subwords=30, random_state=0)
-    assert certificate_of(black_box).mean_cosine > 0.9
-    assert certificate_of(black_box).teacher == "stored vectors"
+def test_the_same_call_gives_the_same_student(student, texts):
+    second = distill(teacher, texts, n_subwords=30, random_state=0)
+
+    assert (second.word_vectors.input_vectors == student.word_vectors.input_vectors).all()
+    assert second.certificate_ == student.certificate_
+
+
+def test_vectors_without_their_encoder_are_enough(texts):
+    vectors = teacher(texts).astype(np.float32)
+
+    student = distill(vectors, texts, n_subwords=30, random_state=0)
+
+    certificate = certificate_of(student)
+    assert certificate.mean_cosine > 0.9
+    assert certificate.teacher == "stored vectors"
 
 
 def test_distillation_resumes_to_the_same_student(tmp_path, texts, student, monkeypatch):
@@ -148,16 +172,33 @@ def test_distillation_resumes_to_the_same_student(tmp_path, texts, student, monk
     assert not (tmp_path / "kept").exists()
 
 
-def test_a_student_is_saved_and_works_where_an_encoder_does(student, texts, tmp_path):
+def test_a_student_is_saved_with_its_certificate(student, texts, tmp_path):
     opened = load(save(student, tmp_path / "model"))
-    assert isinstance(opened, StaticEncoder) and opened.certificate_ == student.certificate_
+
+    assert isinstance(opened, StaticEncoder)
+    assert opened.certificate_ == student.certificate_
     assert (opened.encode(texts) == student.encode(texts)).all()
-    assert_allclose(opened.posterior(texts[:9])[1], student.posterior(texts[:9])[1], rtol=1e-5)
+    _, variances = student.posterior(texts[:9])
+    _, opened_variances = opened.posterior(texts[:9])
+    assert_allclose(opened_variances, variances, rtol=1e-5)
+
+
+def test_an_index_searches_with_a_student(student, texts, tmp_path):
     index = Index(student)
     index.add(texts[:200])
-    for searched in (index, load(save(index, tmp_path / "index"))):
-        assert searched.search(texts[7], k=1)[0].text == texts[7]
-    assert student.similarity([texts[0]], [texts[0]])[0, 0] == pytest.approx(1, abs=1e-5)
+    opened = load(save(index, tmp_path / "index"))
+
+    [hit] = index.search(texts[7], k=1)
+    [hit_of_opened] = opened.search(texts[7], k=1)
+
+    assert hit.text == texts[7]
+    assert hit_of_opened.text == texts[7]
+
+
+def test_a_text_is_similar_to_itself(student, texts):
+    similarities = student.similarity([texts[0]], [texts[0]])
+
+    assert similarities[0, 0] == pytest.approx(1, abs=1e-5)
 
 
 def test_a_student_is_served_with_its_certificate(student, tmp_path):
@@ -168,13 +209,21 @@ def test_a_student_is_served_with_its_certificate(student, tmp_path):
     assert described["certificate"] == json.loads(student.certificate_)
 
 
-def test_a_compressed_student_keeps_the_cosines(student, texts, tmp_path):
+def test_a_compressed_student_keeps_the_cosines(student, texts):
     small = student.compress(bits=8)
+
     assert small.certificate_ is None
-    one, other = (made.similarity(texts[:30], texts[30:60]) for made in (small, student))
-    assert_allclose(one, other, atol=0.05)
-    cut = student.compress(n_dims=10)
-    assert load(save(cut, tmp_path / "small")).encode(texts[:2]).shape == (2, 10)
+    similarities = student.similarity(texts[:30], texts[30:60])
+    small_similarities = small.similarity(texts[:30], texts[30:60])
+    assert_allclose(small_similarities, similarities, atol=0.05)
+
+
+def test_a_student_of_fewer_dimensions_is_saved(student, texts, tmp_path):
+    small = student.compress(n_dims=10)
+
+    opened = load(save(small, tmp_path / "small"))
+
+    assert opened.encode(texts[:2]).shape == (2, 10)
 
 
 @pytest.mark.parametrize(
@@ -210,20 +259,46 @@ def test_wrong_options_are_refused(texts, how, message):
         distill(teacher, **{"texts": texts[:60], **how})
 
 
-def test_the_certificate_follows_from_its_parts(texts):
-    certificate = certificate_of(distill(teacher, texts[:200] + texts[:50], n_epochs=0))
-    assert (certificate.n_duplicates, certificate.n) == (50, 20)  # copies are used once
+@pytest.fixture(scope="module")
+def certificate(texts):
+    """The certificate of a student of 200 texts and 50 copies."""
+    return certificate_of(distill(teacher, texts[:200] + texts[:50], n_epochs=0))
+
+
+def test_copies_are_used_once(certificate):
+    assert certificate.n_duplicates == 50
+    assert certificate.n == 20
+
+
+def test_the_certificate_is_verified_and_read_again(certificate):
+    opened = read_certificate(certificate.to_json())
+
     assert certificate.verify()
-    again = read_certificate(certificate.to_json())
-    assert isinstance(again, FidelityCertificate) and again == certificate
-    for name, value in {"error_upper": 0.0, "n": 3}.items():
-        with pytest.raises(ValueError, match=name):
-            dataclasses.replace(certificate, **{name: value}).verify()
+    assert isinstance(opened, FidelityCertificate)
+    assert opened == certificate
+
+
+@pytest.mark.parametrize(("name", "value"), [("error_upper", 0.0), ("n", 3)])
+def test_a_changed_certificate_is_not_verified(certificate, name, value):
+    changed = dataclasses.replace(certificate, **{name: value})
+
+    with pytest.raises(ValueError, match=name):
+        changed.verify()
+
+
+def test_the_certificate_states_the_average_cosine(certificate):
     assert "average cosine to the teacher is at least 0." in certificate.summary()
+
+
+def test_the_cosine_depends_on_directions_alone():
     rows = np.eye(11)
-    assert measure_fidelity(rows, 3 * rows).mean_cosine == 1
+
+    same = measure_fidelity(rows, 3 * rows)
     opposite = measure_fidelity(rows, -rows)
-    assert opposite.mean_cosine == -1 and opposite.cosine_lower == -1
+
+    assert same.mean_cosine == 1
+    assert opposite.mean_cosine == -1
+    assert opposite.cosine_lower == -1
 
 
 def test_the_certificate_keeps_its_guarantee_and_the_plain_mean_does_not(rng):
