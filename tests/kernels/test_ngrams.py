@@ -81,14 +81,23 @@ def test_a_token_has_the_hash_that_stored_models_have():
     assert tokens.is_word.tolist() == [False, True, False]
 
 
-def test_no_run_of_tokens_goes_on_after_an_edge():
+def test_an_edge_is_no_unigram():
+    a = np.uint64(5)
+    b = np.uint64(7)
+    hashes = np.array([kernels.EDGE, a, b, kernels.EDGE])
+
+    unigrams = kernels.hash_grams(hashes, 1, 1)
+
+    assert_array_equal(unigrams, [a, b])
+
+
+def test_a_run_of_tokens_begins_or_ends_with_an_edge_and_has_none_inside():
     a = np.uint64(5)
     b = np.uint64(7)
     edge = np.uint64(kernels.EDGE)
-    hashes = np.array([edge, a, b, edge])
+    hashes = np.array([edge, a, b, edge, a])
 
     bigrams_and_trigrams = kernels.hash_grams(hashes, 2, 3)
-    unigrams = kernels.hash_grams(hashes, 1, 1)
 
     with np.errstate(over="ignore"):
         edge_a = kernels.join_hashes(edge, a)
@@ -96,9 +105,9 @@ def test_no_run_of_tokens_goes_on_after_an_edge():
         ab = kernels.join_hashes(a, b)
         ab_edge = kernels.join_hashes(ab, edge)
         b_edge = kernels.join_hashes(b, edge)
-    expected = np.array([edge_a, edge_a_b, ab, ab_edge, b_edge])
+    # In the order of their first token; after the inner edge there is no (b, edge, a).
+    expected = np.array([edge_a, edge_a_b, ab, ab_edge, b_edge, edge_a])
     assert_array_equal(bigrams_and_trigrams, expected)
-    assert_array_equal(unigrams, [a, b])
 
 
 @pytest.mark.parametrize("sizes", [(1, 1), (1, 3), (2, 5), (4, 4)])

@@ -435,14 +435,16 @@ def test_stable_steps_end_near_the_optimum_where_literal_ones_run_away(given, rn
 
 @pytest.mark.parametrize("lam", [0.25, 1.0, 8.0])
 def test_divergence_begins_where_the_product_over_the_epochs_exceeds_one(lam):
-    n = np.arange(1, int(400 * lam))
-    factors = 1.0 - sgd.learning_rates() * n[:, None] / lam  # (n.size, n_epochs)
-    grows = np.abs(factors).prod(axis=1) > 1.0
+    """At 184 lam in the limit of many epochs, which `diverges` takes; with forty, near it."""
+    n_tokens = np.arange(1, int(400 * lam))
+    factors = 1.0 - sgd.learning_rates() * n_tokens[:, None] / lam  # (n_tokens.size, n_epochs)
+    exceeds_one = np.abs(factors).prod(axis=1) > 1.0
+    first_length = n_tokens[exceeds_one][0]
 
-    first = n[grows][0]
+    diverging = printed.diverges([183 * lam, 185 * lam], lam=lam)
 
-    assert abs(first / lam - 184) < 20
-    assert_array_equal(printed.diverges([183 * lam, 185 * lam], lam=lam), [False, True])
+    assert abs(first_length / lam - 184) < 20
+    assert_array_equal(diverging, [False, True])
 
 
 def test_sentences_of_any_length_and_order_are_trained_alone(given):
@@ -518,14 +520,31 @@ def test_weighting_by_token_multiplies_the_data_term_by_the_length(numbers, give
     assert np.abs(moved_by_token - moved_by_sentence).max() > 1e-4
 
 
-def test_the_lump_is_first_order_and_runs_away_where_the_decay_does_not(numbers):
+def test_the_decay_is_the_golden_flow(numbers):
     for row in numbers["lazy"]:
-        if row["kind"] == "mean_euler":
-            flow = printed.decay(1.0, row["r"], row["eta"] * row["m"])
-            assert_allclose(flow, row["factor_flow"], rtol=1e-13)
-    assert_allclose(printed.lump(1.0, 0.01, 1.0), printed.decay(1.0, 0.01, 1.0), atol=1e-4)
-    assert abs(printed.lump(1.0, 1.0, 12.0)) > 10
-    assert printed.decay(1.0, 1.0, 12.0) < 1e-5
+        if row["kind"] != "mean_euler":
+            continue
+        total = row["eta"] * row["m"]  # of the learning rates of m skipped steps
+
+        distance = printed.decay(1.0, row["r"], total)
+
+        assert_allclose(distance, row["factor_flow"], rtol=1e-13)
+
+
+def test_the_lump_is_the_decay_to_first_order():
+    after_lump = printed.lump(1.0, rate=0.01, total=1.0)
+    after_decay = printed.decay(1.0, rate=0.01, total=1.0)
+
+    assert_allclose(after_lump, after_decay, atol=1e-4)
+
+
+def test_the_lump_runs_away_where_the_decay_does_not():
+    """Past rate total = 2 the lump leaves a larger distance than there was."""
+    after_lump = printed.lump(1.0, rate=1.0, total=12.0)
+    after_decay = printed.decay(1.0, rate=1.0, total=12.0)
+
+    assert abs(after_lump) > 10
+    assert after_decay < 1e-5
 
 
 def test_the_lump_in_training_departs_from_the_decay(given):

@@ -337,49 +337,86 @@ def test_an_empty_file_is_an_error(tmp_path, kind):
     assert not (tmp_path / "out").exists()
 
 
-def test_what_cannot_be_cleaned_or_written_is_named_and_leaves_the_old_output(tmp_path):
-    text, out, unicode = tmp_path / "text", tmp_path / "out", {"normalize": "unicode"}
-    text.write_text("Just text. " * 1000)
+LATIN_1 = b"one\ntwo\ncaf\xe9 au lait\n"  # no UTF-8 in its third line
+
+
+@pytest.fixture
+def folder_of_inputs(tmp_path, monkeypatch):
+    """A folder with texts, files that cannot be cleaned and an old output, as working directory."""
+    (tmp_path / "text").write_text("Just text. " * 1000)
     (tmp_path / "in.gz").write_bytes(gzip.compress(CONTENT)[:-10])
-    (tmp_path / "latin").write_bytes(b"one\ntwo\ncaf\xe9 au lait\n")
-    out.write_text("old")
+    (tmp_path / "latin").write_bytes(LATIN_1)
     (tmp_path / "folder").mkdir()
-    names = sorted(p.name for p in tmp_path.iterdir())
-    for source, target, options, message in (
-        (tmp_path / "folder", out, {}, r"must be a file. Got the directory"),
-        (tmp_path / "nothing", out, {}, r"must be a file that exists. Got .*nothing"),
-        (tmp_path / "in.gz", out, {}, "cut off"),
-        (text, out, {"wiki": True}, r"text must be a MediaWiki dump .* Got 0 articles"),
-        (text, out, {"normalize": "x"}, r"normalize must be 'paper' or 'unicode'. Got 'x'"),
-        (text, out, unicode | {"wiki": True}, r"wiki is the paper's own filter"),
-        (tmp_path / "latin", out, unicode, r"latin must be UTF-8 text. Got the byte 0xe9"),
-        ("-", tmp_path, {}, "must be a file. Got the directory"),
-        ("-", text / "out", {}, "must be in a folder that exists"),
-        ("-", tmp_path / "no" / "out", {}, "must be in a folder that exists.*mkdir -p"),
-    ):
-        with pytest.raises((OSError, ValueError), match=message):
-            clean_files([source], target, overwrite=True, **options)
-    assert out.read_text() == "old" and sorted(p.name for p in tmp_path.iterdir()) == names
+    (tmp_path / "out").write_text("old")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "options", "message"),
+    [
+        ("folder", "out", {}, "must be a file. Got the directory"),
+        ("nothing", "out", {}, "must be a file that exists. Got .*nothing"),
+        ("in.gz", "out", {}, "cut off"),
+        ("text", "out", {"wiki": True}, "text must be a MediaWiki dump .* Got 0 articles"),
+        ("text", "out", {"normalize": "x"}, "normalize must be 'paper' or 'unicode'. Got 'x'"),
+        ("text", "out", {"normalize": "unicode", "wiki": True}, "wiki is the paper's own filter"),
+        ("latin", "out", {"normalize": "unicode"}, "latin must be UTF-8 text. Got the byte 0xe9"),
+        ("-", ".", {}, "must be a file. Got the directory"),
+        ("-", "text/out", {}, "must be in a folder that exists"),
+        ("-", "no/out", {}, "must be in a folder that exists.*mkdir -p"),
+    ],
+)
+def test_what_cannot_be_cleaned_or_written_is_named_and_leaves_the_old_output(
+    folder_of_inputs, source, target, options, message
+):
+    names = sorted(os.listdir(folder_of_inputs))
+
+    with pytest.raises((OSError, ValueError), match=message):
+        clean_files([source], target, overwrite=True, **options)
+
+    assert (folder_of_inputs / "out").read_text() == "old"
+    assert sorted(os.listdir(folder_of_inputs)) == names
+
+
+def test_a_line_that_is_not_utf_8_is_named_with_its_number(tmp_path):
+    (tmp_path / "latin").write_bytes(LATIN_1)
+
     with pytest.raises(ValueError, match=r"Line 3 of latin must be UTF-8 .*0xe9 instead \(3 bytes"):
         list(stream_texts(tmp_path / "latin", kind="text"))
-    (tmp_path / "a").write_bytes("\ufeffa\x0bb\u2028c\n\nd\r\n\x85".encode())
-    assert list(stream_texts(tmp_path / "a", kind="text")) == ["a\x0bb\u2028c", "", "d", "\x85"]
 
 
-def test_more_inputs_than_can_be_open_and_a_missing_one_is_found_first(tmp_path):
+def test_lines_end_at_line_feeds_only(tmp_path):
+    """Not where `str.splitlines` ends them too; a byte order mark is dropped."""
+    (tmp_path / "text").write_bytes("\ufeffa\x0bb\u2028c\n\nd\r\n\x85".encode())
+
+    texts = list(stream_texts(tmp_path / "text", kind="text"))
+
+    assert texts == ["a\x0bb\u2028c", "", "d", "\x85"]
+
+
+def test_more_inputs_can_be_cleaned_than_can_be_open(tmp_path):
     paths = [tmp_path / f"{i}" for i in range(300)]
     for i, path in enumerate(paths):
         path.write_text(f"word {i % 10}")
-    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (200, limits[1]))
+
+    soft_limit, hard_limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (200, hard_limit))
     try:
         clean_files(paths, tmp_path / "out", n_jobs=2)
     finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft_limit, hard_limit))
+
     assert (tmp_path / "out").read_text().count("\n") == 300
+
+
+def test_a_missing_input_is_found_before_anything_is_written(tmp_path):
+    (tmp_path / "text").write_text("word")
+
     with pytest.raises(FileNotFoundError, match="missing"):
-        clean_files([*paths, tmp_path / "missing"], tmp_path / "other")
-    assert not (tmp_path / "other").exists()
+        clean_files([tmp_path / "text", tmp_path / "missing"], tmp_path / "out")
+
+    assert not (tmp_path / "out").exists()
 
 
 def command(*arguments, stdin=b""):

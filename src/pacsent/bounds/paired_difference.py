@@ -120,16 +120,20 @@ def difference_p_value(n_only_first: int, n_only_second: int, n: int) -> float:
         return 1.0
 
     def is_rejected(delta: float) -> bool:
+        """A difference of 0 is, if no pair p = q makes such outcomes likelier than the level."""
         rectangle, level = _rectangle_and_level(larger, smaller, n, delta)
         outcomes = _extreme_outcomes(larger, smaller, n, 0.0, rectangle)
-        return not _may_exceed(outcomes, n, 0.0, rectangle, level)
+        may_be_likelier = _may_exceed(outcomes, n, 0.0, rectangle, level)
+        return not may_be_likelier
 
-    if not is_rejected(1.0 - 1e-9):
+    almost_one = 1.0 - 1e-9
+    if not is_rejected(almost_one):
         return 1.0
 
-    # bisection of ln(delta); the answer is the end that is rejected
+    # Bisection of ln(delta): 0 is accepted at one end and rejected at the other, which is the
+    # answer.
     accepted = np.log(_SMALLEST_P_VALUE)
-    rejected = 0.0
+    rejected = 0.0  # ln(1)
     while rejected - accepted > 0.005:
         middle = (accepted + rejected) / 2
         if is_rejected(float(np.exp(middle))):

@@ -493,13 +493,16 @@ def measure_oov_rates(
 def choose_min_coverage(
     training: TrainingTexts, ngrams: NGrams, X: sparse.csr_matrix, encoder: Encoder | None
 ) -> float:
-    """The least coverage with which a text is answered; 0 where one word is enough.
+    """The least coverage with which a text is answered; 0 where none is required.
 
     It is smaller than `_MIN_COVERAGE` for training texts in a language, or of a kind, of which the
     encoder knows few words.
     """
+    # Without an encoder one known word is enough. Coverage counts single words: it is not known of
+    # an encoder that does not list its words, nor where all n-grams have several words.
     common_words = list_encoder_words(encoder, N_COMMON_WORDS)
-    if encoder is None or common_words is None or ngrams.sizes[0] > 1:
+    has_single_words = ngrams.sizes[0] == 1
+    if encoder is None or common_words is None or not has_single_words:
         return 0.0
 
     shared_words = list_shared_words(training, ngrams, X)

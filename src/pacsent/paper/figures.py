@@ -188,12 +188,17 @@ def _accuracy_chart(results: list[dict]) -> dict[str, Any]:
 
     values = _accuracy_values(results)
     base = _filtered_chart(alt, values)
+
     methods = list(dict.fromkeys(value["method"] for value in values))
     method_axis = alt.Axis(title=None, labelLimit=180)
     y = alt.Y("method:N", sort=methods, axis=method_axis)
     scale = alt.Scale(zero=False, nice=True)
+
+    # The groups are "the paper's" and "others".
     colors = alt.Scale(range=_COLORS)
-    color = alt.Color("group:N", scale=colors, legend=_legend(alt, 2))
+    legend = _legend(alt, n_entries=2)
+    color = alt.Color("group:N", scale=colors, legend=legend)
+
     hint = [alt.Tooltip("method:N")]
     for name in ("accuracy", "low", "high", "paper"):
         hint.append(alt.Tooltip(f"{name}:Q", format=".4f"))

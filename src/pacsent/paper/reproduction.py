@@ -301,6 +301,8 @@ class _Run:
         prepared = self.prepared(task, data)
         if prepared is None:
             return
+
+        # Pairs are a dataset themselves; `Prepared` has one.
         dataset = getattr(prepared, "dataset", prepared)
         _check_same(self.results, "dataset_digest", dataset.digest, task.dataset)
 

@@ -158,7 +158,10 @@ class FittedCertifiedClassifier:
 
 
 def _read_model(estimator: Any, description: dict[str, Any]) -> FittedModel:
-    """The estimator of a saved classifier; all classes are those of its description."""
+    """The estimator of a saved classifier, with the classes of its description.
+
+    They can be more than those of the estimator: some had too few texts to be fitted.
+    """
     fitted_classes = estimator.classes_
     model = FittedModel(
         estimator_=estimator,
@@ -168,8 +171,10 @@ def _read_model(estimator: Any, description: dict[str, Any]) -> FittedModel:
         training_fingerprints_=estimator.training_fingerprints_,
         training_sketches_=estimator.training_sketches_,
     )
+    # Of labels in sets all are fitted: the estimator has them.
     if model.label_type.is_multilabel:
         return model
+
     classes = as_classes(description["classes"])
     fitted_among_all = classes[np.isin(classes, fitted_classes)]
     if fitted_among_all.tolist() != fitted_classes.tolist():

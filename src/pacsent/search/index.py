@@ -302,7 +302,7 @@ class Index:
         return block.columns.row(position)
 
     def _make_block(self, texts: list[str], columns: Columns) -> Block:
-        """Encode texts; their numbers are not known yet."""
+        """Encode texts, or their passages. `ids` is empty: the caller fills it."""
         spans = None
         rows = texts
         if self.chunk:

@@ -159,16 +159,16 @@ def _characteristic_words(
     shape = (n_clusters, len(texts))
     membership = sparse.csr_matrix((ones, (labels[rows], rows)), shape=shape)
     cluster_counts = (membership @ counts).tocsr()
-    cluster_sizes = np.asarray(cluster_counts.sum(axis=1)).ravel()
-    cluster_sizes = np.maximum(cluster_sizes, 1)
+    words_per_cluster = np.asarray(cluster_counts.sum(axis=1)).ravel()
+    words_per_cluster = np.maximum(words_per_cluster, 1)
 
-    idf = _cluster_idf(ngrams, counts, cluster_sizes)
+    idf = _cluster_idf(ngrams, counts, words_per_cluster)
     n_candidates = _CANDIDATES_PER_WORD * n_words
     best_columns = []  # of each cluster
     for cluster in range(n_clusters):
         begin, end = cluster_counts.indptr[cluster : cluster + 2]
         columns = cluster_counts.indices[begin:end]
-        frequencies = cluster_counts.data[begin:end] / cluster_sizes[cluster]
+        frequencies = cluster_counts.data[begin:end] / words_per_cluster[cluster]
         order = np.argsort(-frequencies * idf[columns], kind="stable")
         best_columns.append(columns[order][:n_candidates])
 
@@ -198,20 +198,27 @@ def _spell_out(
 
 
 def _cluster_idf(
-    ngrams: NGrams, counts: sparse.csr_matrix, cluster_sizes: np.ndarray
+    ngrams: NGrams, counts: sparse.csr_matrix, words_per_cluster: np.ndarray
 ) -> np.ndarray:
-    """ln(1 + mean words of a cluster / occurrences) of each word; 0 for words that name none."""
+    """ln(1 + mean of words_per_cluster / occurrences of the word), for each word.
+
+    It is 0 for words that may name no cluster, because they occur in too many texts or too few.
+    """
     n_texts = counts.shape[0]
     occurrences = np.asarray(counts.sum(axis=0)).ravel()
     occurrences = np.maximum(occurrences, 1)
+
+    # English texts are counted together with general English, so that words that are frequent in
+    # English weigh little in few texts as well.
     background = Background.of(load("english").vocabulary)
     if background.covers(ngrams.hashes, occurrences):
         frequencies = background.frequencies_of(ngrams.hashes)
         occurrences = occurrences + _BACKGROUND_TOKENS * frequencies
-    idf = np.log1p(cluster_sizes.mean() / occurrences)
+    idf = np.log1p(words_per_cluster.mean() / occurrences)
 
     n_documents = np.bincount(counts.indices, minlength=len(ngrams))  # with each word
-    max_fraction = max(_MAX_DOCUMENT_FREQUENCY, 1 / cluster_sizes.size)
+    n_clusters = words_per_cluster.size
+    max_fraction = max(_MAX_DOCUMENT_FREQUENCY, 1 / n_clusters)
     max_documents = max(_MIN_DOCUMENTS, max_fraction * n_texts)
     idf[n_documents > max_documents] = 0
     if n_texts > _MIN_TEXTS_FOR_RARE_WORDS:

@@ -145,7 +145,8 @@ def _describe_request(schema: type[ModelRequest], models: Sequence[ServedModel])
     fields = described["properties"]
     if "dimensions" in fields:
         largest = max(model.n_dims for model in models)
-        fields["dimensions"]["anyOf"][0]["maximum"] = largest
+        integer, _null = fields["dimensions"]["anyOf"]  # of `PositiveInteger | None`
+        integer["maximum"] = largest
         rules = _dimension_rules(models, largest)
         if rules:
             described["allOf"] = rules

@@ -187,6 +187,7 @@ def agreement(answers: Mapping[Any, Mapping[str, Any]]) -> dict[str, Any] | None
     observed = sum(_n_unequal_pairs(counts) / (counts.total() - 1) for counts in counters)
     alpha = None
     if expected:
+        # Disagreements are observed/n and expected/(n (n - 1)) for n labels: n - 1 is left.
         alpha = 1 - (totals.total() - 1) * observed / expected
     return {
         "measure": "Krippendorff's alpha",

@@ -73,6 +73,7 @@ class Corpus:
         self.n_documents: int = about["n_documents"]
         self.min_count: int = about["min_count"]
         self.digest: str = about["digest"]
+        # How and why the normalisation was chosen from the text; None if it was given.
         self.chosen: str | None = about["chosen"]
         self.ids = self._map("ids.i32", "<i4", self.n_tokens)
         self.offsets = self._map("offsets.i64", "<i8", self.n_documents + 1)

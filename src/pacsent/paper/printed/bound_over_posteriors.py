@@ -180,6 +180,8 @@ def minimise_at_fixed_lambda(problem: Problem, lam: float) -> Minimum:
 def minimise_theorem_1(problem: Problem, lam: float, delta: float = 0.05) -> Minimum:
     """The Q that minimises the right-hand side of Theorem 1 itself, at this lambda.
 
+        (1 - exp(-C R_hat - (KL + ln(1/delta))/N)) / (1 - exp(-C)),   C = lam/N
+
     Parameters
     ----------
     problem : Problem
@@ -212,8 +214,12 @@ def minimise_theorem_1(problem: Problem, lam: float, delta: float = 0.05) -> Min
         exponent = C * risk + (kl - np.log(delta)) / problem.n
         normaliser = -np.expm1(-C)
         value = -np.expm1(-exponent) / normaliser
-        slope = np.exp(-exponent) / normaliser  # of the value in the exponent
-        return value, slope * C, slope / problem.n
+
+        # derivatives of the value, by the chain rule
+        by_exponent = np.exp(-exponent) / normaliser
+        by_risk = by_exponent * C
+        by_kl = by_exponent / problem.n
+        return value, by_risk, by_kl
 
     return _minimise(problem, combine)
 

@@ -83,15 +83,18 @@ def panels(random_state: int = 0) -> list[Panel]:
     p = _word_probabilities(words)
     sentences = [rng.choice(p.size, n, p=p) for n in _LENGTHS]
 
-    # The panels draw their random numbers one after the other.
-    drawn = _variances(sentences, A_hat, B_hat, rng)
-    drawn.append(_kl(sentences, B_hat))
-    drawn.append(_first_prior(sentences, A_hat, B_hat))
-    drawn.append(_factor(sentences[3], A_hat, B_hat, rng))
-    drawn.append(_weighting(sentences[4], words))
-    drawn.append(_optimiser(words, rng))
-    drawn.append(_word_variance(words, rng))
-    return drawn
+    sentence_of_16_words = sentences[3]
+    sentence_of_32_words = sentences[4]
+
+    # They share one generator: in another order, their random numbers would be others.
+    all_panels = _variances(sentences, A_hat, B_hat, rng)
+    all_panels.append(_kl(sentences, B_hat))
+    all_panels.append(_first_prior(sentences, A_hat, B_hat))
+    all_panels.append(_factor(sentence_of_16_words, A_hat, B_hat, rng))
+    all_panels.append(_weighting(sentence_of_32_words, words))
+    all_panels.append(_optimiser(words, rng))
+    all_panels.append(_word_variance(words, rng))
+    return all_panels
 
 
 def _matrices(words: WordVectors) -> tuple[np.ndarray, np.ndarray]:

@@ -155,15 +155,20 @@ class PVDBOWVectorizer(NegativeSampling):
             ids = np.repeat(counts.indices, counts.data.astype(np.int64))
             sentences = (ids, encoded.offsets)
 
-            # The same negative samples for every sentence, so that its company changes nothing.
+            # All groups begin an epoch in one state of random numbers: every sentence gets the same
+            # negative samples, so that its company changes nothing.
             members = _groups(encoded.offsets, np.arange(encoded.n_sentences))
             rng = np.random.default_rng(self.seed_)
             epoch_states = [rng.integers(1, 2**63, dtype=np.uint64) for _ in rates]
-            states = np.tile(np.array(epoch_states, np.uint64)[:, None], len(members))
+            column = np.array(epoch_states, np.uint64)[:, None]
+            states = np.tile(column, len(members))  # (n_epochs, n_groups)
+            groups = (members, states)
 
-            pv_dbow((members, states), sentences, table, noise, rates, False, vectors)
+            # `vectors` are moved in place; the table is fixed.
+            pv_dbow(groups, sentences, table, noise, rates, train_words=False, vectors=vectors)
             means[...] = vectors
-            return np.zeros(encoded.n_sentences), None
+            variances = np.zeros(encoded.n_sentences)
+            return variances, None
 
         return posterior
 

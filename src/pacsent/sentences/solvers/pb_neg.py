@@ -161,7 +161,13 @@ class SentenceProblems:
         return OwnWords(counts.indptr, counts.indices, self.fractions, self.A, self.nu)
 
     def add_penalty(self, rows: Any, x: Any, grad_h: Any, value: Any, trace: Any) -> tuple:
-        """Gradient in (mu, rho) and objective, from those of the data term."""
+        """Gradient in (mu, rho) and objective: the data term, and the penalty added to it.
+
+            penalty = kappa/2 |mu - m|^2 + c (precision e^rho - rho)
+
+        Of the data term there are the gradient in mu (`grad_h`), the trace of its Hessian in mu,
+        whose half is its derivative in var_Q = e^rho, and the value, or None if none is needed.
+        """
         displacement = x[:, :-1]
         rho = x[:, -1].astype(float)
         kappa = self.kappa[rows]

@@ -179,21 +179,24 @@ def _add_subwords(table: np.ndarray, words: list[bytes], subwords: Subwords) -> 
     """
     for start in range(0, len(words), _WORDS_PER_BLOCK):
         block = words[start : start + _WORDS_PER_BLOCK]
-        rows, offsets = subwords.rows(block)
+        # Word i of the block has the n-grams in ngram_rows[offsets[i] : offsets[i + 1]].
+        ngram_rows, offsets = subwords.rows(block)
 
         # The end of a sentence is a word without n-grams.
         if b"</s>" in block:
             i = block.index(b"</s>")
             begin = offsets[i]
             end = offsets[i + 1]
-            rows = np.delete(rows, slice(begin, end))
+            ngram_rows = np.delete(ngram_rows, slice(begin, end))
             offsets[i + 1 :] -= end - begin
 
-        ones = np.ones(rows.size, dtype=np.float32)
+        # How often each word has each n-gram, (n_words_of_block, n_ngram_vectors).
+        ones = np.ones(ngram_rows.size, dtype=np.float32)
         shape = (len(block), len(subwords.vectors))
-        ngrams = sparse.csr_matrix((ones, rows, offsets), shape=shape)
+        ngram_counts = sparse.csr_matrix((ones, ngram_rows, offsets), shape=shape)
         n_summands = (1 + np.diff(offsets)).astype(np.float32)
 
-        own_rows = table[start : start + len(block)]
-        own_rows += ngrams @ subwords.vectors
-        own_rows /= n_summands[:, None]
+        # A view: the table itself is changed.
+        vectors = table[start : start + len(block)]
+        vectors += ngram_counts @ subwords.vectors
+        vectors /= n_summands[:, None]

@@ -118,7 +118,8 @@ def _truncating_pieces(pieces: Pieces, tokens: list[str], max_length: Any) -> Pi
 def _read_rows(path: Path) -> tuple[str, np.ndarray]:
     """The name of the table, and one row for each token.
 
-    model2vec may share rows between tokens, and weigh them apart.
+    In files of model2vec "mapping" names the row of each token, which others may have too, and
+    "weights" is a factor for each token: both are applied here.
     """
     tensors = read_tensors(path)
     name = _TRANSFORMERS if _TRANSFORMERS in tensors else _MODEL2VEC
