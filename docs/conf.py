@@ -110,12 +110,25 @@ ELSEWHERE = {
 }
 
 
+FENCE = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.M | re.S)
+SHELL = re.compile(r"(\w+=\S+ )?(pacsent|python|pip|make|wget|tail|git|docker|eval|curl|uv) ")
+
+
+def _with_language(fence: re.Match) -> str:
+    """A block without a language is of the shell, or plain: never Python by default."""
+    if fence[1]:
+        return fence[0]
+    language = "bash" if SHELL.match(fence[2]) else "text"
+    return f"```{language}\n{fence[2]}```"
+
+
 def _links_of_the_site(app, name, source):
     text = source[0]
     for there, here in ELSEWHERE.items():
         text = text.replace(f"]({there})", f"]({here})")
     # comments of the tables' generators are for the repository
-    source[0] = re.sub(r"<!-- (from|numbers|end|made).*?-->\n", "", text)
+    text = re.sub(r"<!-- (from|numbers|end|made).*?-->\n", "", text)
+    source[0] = FENCE.sub(_with_language, text)
 
 
 def _not_routing(app, what, name, member, skip, options):
