@@ -3,8 +3,9 @@
     python scripts/try_wheel.py [FOLDER] [--tests [PATH ...]]
 
 FOLDER (dist) contains the wheels of all platforms; pip selects one by its name. `--tests` runs the
-fast tests, or those of some paths, against the installed package as well: what the release workflow
-does on each platform.
+fast tests of the packages, or those of some paths, against the installed package as well: what the
+release workflow does on each platform. Tests of the checkout (tests/test_*.py: pages, layers, ...)
+are not among them.
 """
 
 import argparse
@@ -77,7 +78,8 @@ def main() -> None:
         run(*embed, input=b"a sleeping kitten", stdout=subprocess.DEVNULL)
         if options.tests is not None:
             pytest = (python, "-m", "pytest", "-m", FAST, "-n", "2", "--dist", "loadfile")
-            run(*pytest, *(options.tests or ["tests"]), cwd=ROOT)
+            tested = sorted({str(test.parent) for test in ROOT.glob("tests/*/test_*.py")})
+            run(*pytest, *(options.tests or tested), cwd=ROOT)
 
 
 if __name__ == "__main__":
