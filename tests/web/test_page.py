@@ -71,7 +71,7 @@ def test_typing_shows_words_class_neighbours_and_comparison(chromium, address):
     until(page, "document.querySelector('#words').innerText.includes('zzqx')")
     assert page.locator("#words .unknown").all_inner_texts() == ["zzqx"]
     until(page, "document.querySelector('#label').innerText.includes('yes')")
-    assert "80% of 5 words are known" in page.inner_text("#spread")
+    assert "4 of 5 words are in the vocabulary" in page.inner_text("#spread")
     speaking = page.locator("#why tr td:first-child").all_inner_texts()
     assert {"good", "lovely"} & set(speaking[:2])
     until(page, "document.querySelector('#hits').innerText.includes('the cat slept')")

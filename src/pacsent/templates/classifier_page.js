@@ -21,6 +21,16 @@ function element(tag, text, attributes = {}) {
   return made;
 }
 
+// The names of classes, which may break after "_"; with commas between them, which chips do not show.
+function fillWithNames(parent, names, isList) {
+  parent.replaceChildren(...names.flatMap((name, i) => {
+    const chip = element("span", "", { class: isList ? "chip" : "name", dir: "auto" });
+    name.split(/(?<=_)/).forEach((part, j) => chip.append(...(j ? [document.createElement("wbr")] : []), part));
+    return i ? [element("span", ", ", { class: "comma" }), chip] : [chip];
+  }));
+  return parent;
+}
+
 // Runs an event's action; what goes wrong is shown in one line.
 const guarded = (action) => async (event) => {
   byId("problem").hidden = true;
@@ -149,9 +159,11 @@ function show() {
       return line;
     }
     const label = about.classes[row[0]], last = element("td", "");
-    line.append(element("td", row[2] ? `abstains (${row[4] || label})` : label, { "data-name": "prediction", class: row[2] ? "abstained" : "", dir: "auto" }));
+    const shownLabel = row[2] ? `abstains (${row[4] || label})` : label;
+    line.append(fillWithNames(element("td", "", { "data-name": "prediction", class: row[2] ? "abstained" : "" }), [shownLabel]));
     line.append(element("td", row[1].toFixed(3), { "data-name": "probability", class: "number" }));
-    if (about.rule) line.append(element("td", row[3] ? setOf(row).join(", ") || "empty" : "not known", { "data-name": "set", dir: "auto" }));
+    const set = setOf(row), noSet = element("td", row[3] ? "empty" : "not known", { "data-name": "set", class: "quiet" });
+    if (about.rule) line.append(set.length ? fillWithNames(element("td", "", { "data-name": "set" }), set, true) : noSet);
     line.append(last);
     last.append(element("button", "Why?", { type: "button", class: "plain" }));
     last.firstChild.onclick = guarded(() => explain(line, text, row[0]));
@@ -194,8 +206,9 @@ function download() {
 async function start() {
   about = await call("open", { data: byId("data").textContent });
   byId("data").remove();
-  const { classes } = about, names = classes.slice(0, 12).map((name) => (name.includes(",") ? `"${name}"` : name)).join(", ");
-  setTexts({ about: `${classes.length} classes: ${names}${classes.length > 12 ? ` and ${classes.length - 12} more` : ""}.` });
+  setTexts({ about: "", named_count: `${about.classes.length} classes` });
+  fillWithNames(byId("classes"), about.classes, true);
+  byId("named").hidden = false;
   byId("head").replaceChildren(...["text", "prediction", "probability", ...(about.rule ? ["set"] : []), ""].map((name) => element("th", name)));
   for (const id of ["classify", "file"]) byId(id).disabled = false;
   if (!about.rule) return;

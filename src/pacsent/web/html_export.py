@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from pacsent.bounds.delta import divide_delta
+from pacsent.bounds.rounding import format_count
 from pacsent.certify import coverage, drift_check
-from pacsent.certify.columns import few
+from pacsent.certify.columns import quote
 from pacsent.certify.drift_monitor import is_split_by_rows
 from pacsent.certify.labels import class_indices
 from pacsent.certify.samples import MIN_PROBABILITY, name_of
@@ -30,6 +31,7 @@ from pacsent.words.vector_table import LEVELS, Packed
 # one, so that rounding moves decision values, and probabilities less, by about 2e-6.
 _WEIGHT_STEP = 2.0**-17
 # Scripts and style sheet of the page, files among the templates.
+_MAX_TITLE = 70  # characters of the names of classes in the title of a page
 _PAGE_FILES = ("classifier_engine.js", "classifier_page.js", "classifier_page.css")
 
 
@@ -68,8 +70,7 @@ def export_html(
     if hasattr(classifier, "calibration_"):
         content |= _guarantees(classifier, error)
     if not title:
-        classes = few(classifier.classes_.tolist())
-        title = f"Text classifier: {classes}"
+        title = f"Text classifier: {_name_classes(classifier.classes_.tolist())}"
 
     folder = files("pacsent") / "templates"
     scripts = [(folder / name).read_text("utf-8") for name in _PAGE_FILES]
@@ -160,6 +161,17 @@ def _ngrams(part: Any, coef: np.ndarray) -> dict[str, Any]:
         "low": low,
         "rows": rows.astype("u4"),
     }
+
+
+def _name_classes(classes: list) -> str:
+    """The first classes, as many as a title has room for, and how many others there are."""
+    names = [quote(str(name)) for name in classes]
+    n_shown = 1
+    while n_shown < len(names) and len(", ".join(names[: n_shown + 1])) <= _MAX_TITLE:
+        n_shown += 1
+    shown = ", ".join(names[:n_shown])
+    n_others = len(names) - n_shown
+    return f"{shown} and {format_count(n_others, 'other')}" if n_others else shown
 
 
 def _zigzag(numbers: np.ndarray) -> np.ndarray:

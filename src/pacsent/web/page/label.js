@@ -15,6 +15,13 @@ function made(name, text, kind) {
   return element;
 }
 
+// The name of a class, which may break after "_".
+function named(label, tag = "bdi") {
+  const element = made(tag);
+  label.split(/(?<=_)/).forEach((part, at) => element.append(...(at ? [made("wbr")] : []), part));
+  return element;
+}
+
 async function ask(path, more) {
   if (busy) return;
   busy = true;
@@ -96,7 +103,7 @@ function stand(status) {
       const button = made("button");
       button.type = "button";
       if (at < 9) button.append(made("kbd", String(at + 1)));
-      button.append(made("bdi", label));
+      button.append(named(label));
       button.addEventListener("click", () => answer(label));
       return button;
     }));
@@ -110,7 +117,13 @@ function stand(status) {
   else standOfLabelling(status, bound, sure);
   let counts = classes.map((label, at) => [label, status.counts[at]]);
   if (classes.length > MANY) counts = counts.filter(([, n]) => n).sort((a, b) => b[1] - a[1]).slice(0, MANY);
-  $("counts").textContent = counts.map(([label, n]) => `${label}: ${n}`).join(" · ");
+  $("counts").replaceChildren(...counts.map(([label, n]) => {
+    const row = made("tr");
+    const head = made("th");
+    head.append(named(label));
+    row.append(head, made("td", n.toLocaleString("en"), "number"));
+    return row;
+  }));
   const found = status.agreement, apart = Object.keys(status.disagreements || {}).map(row => Number(row) + 1);
   $("agreement").textContent = (found ? `Agreement on ${found.texts} text${found.texts === 1 ? "" : "s"}: ${found.measure} ${found.value === null ? "not defined" : found.value.toFixed(2)} (${found.same} the same).` : "") + (apart.length ? ` Annotators disagree on row${apart.length === 1 ? "" : "s"} ${apart.slice(0, 20).join(", ")}${apart.length > 20 ? " and others" : ""}.` : "");
   if (status.reached && !rung) ring();
@@ -119,7 +132,7 @@ function stand(status) {
 
 function standOfLabelling(status, bound, sure) {
   $("about").textContent = `${status.n_labels.toLocaleString("en")} of ${status.n_texts.toLocaleString("en")} texts labelled` + (who ? ` · ${who}` : "") + (status.n_skipped ? ` · ${status.n_skipped} skipped` : "") + (status.n_omitted ? ` · ${status.n_omitted.toLocaleString("en")} not shown: near-duplicates, or empty` : "");
-  $("goal").textContent = status.reached ? `Goal reached: at most ${percent(status.goal)} with ${sure}% confidence.` : status.goal === null ? "" : `Goal: at most ${percent(status.goal)}.`;
+  $("goal").textContent = status.reached ? `Goal reached: at most ${percent(status.goal)} of new texts wrong, with ${sure}% confidence.` : status.goal === null ? "" : `Goal: at most ${percent(status.goal)} of new texts wrong.`;
   $("certified").textContent = bound === null ? (status.first_model > 0 ? `The first classifier is fitted after ${status.first_model} more training text${status.first_model === 1 ? "" : "s"}.` : "The first classifier is being fitted.") : `Certified: the error rate is at most ${percent(bound)} with ${sure}% confidence.`;
   $("accuracy").textContent = status.accuracy === null ? "" : `Estimate: ${(100 * status.accuracy).toFixed(1)}% of ${status.n_evaluated} evaluation texts are predicted correctly.` + (status.n_waiting > 0 ? ` ${status.n_waiting} more count once the evaluation text in another tab is answered.` : "");
   $("which").textContent = bound === null ? "" : `The certified error rate is that of the classifier fitted on the first ${status.n_training} training texts. The next classifier is fitted when there are twice as many.`;

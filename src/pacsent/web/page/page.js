@@ -32,7 +32,7 @@ async function showWords(text) {
   const spread = variance === null && !known ? "The text has no vector, because no word is in the vocabulary."
     : !variance ? "This method gives a vector without a variance."
     : `The posterior has the standard deviation ${Math.sqrt(variance).toPrecision(3)} in each of ${about.dimensions} dimensions.`;
-  $("spread").textContent = words.length ? `${percent(known / words.length)} of ${words.length} words are known. ${spread}` : "The text is empty.";
+  $("spread").textContent = words.length ? `${known} of ${words.length} words are in the vocabulary. ${spread}` : "The text is empty.";
 }
 
 async function showCompared(text, other) {
@@ -49,7 +49,8 @@ async function showClass(text) {
   if (!found) return;
   const {label, probability, set, abstained, explanation, note} = found.results[0];
   const {no_answers, no_sets, statement, comparison} = found.guarantee;
-  $("label").textContent = label === null ? "No class" : `${label}, with probability ${percent(probability)}`;
+  const answer = label === null ? "No class" : `${label}, with probability ${percent(probability)}`;
+  $("label").replaceChildren(...answer.split(/(?<=_)/).flatMap(part => [part, made("wbr")]));
   $("abstained").textContent = label === null ? note
     : !abstained ? "" : "The classifier abstains. " + (no_answers || note || "This probability is too small for its guarantee.");
   // The statement is null where guarantees are withdrawn: the texts of this client differ.
@@ -100,7 +101,7 @@ async function showCertificates() {
   $("certificates").replaceChildren(...certificates.map(({in_words, subject}) => {
     const shown = made("div", undefined, "certificate"), [first, ...rest] = in_words.split("\n");
     const more = made("details");
-    more.append(made("summary", "Assumptions and details"), ...rest.map(line => made("p", line, "quiet")));
+    more.append(made("summary", "Assumptions and details"), ...rest.map(line => made("p", line, /\S {2,}\S/.test(line) ? "quiet aligned" : "quiet")));
     shown.append(made("h3", subject), made("p", first), more);
     return shown;
   }));
