@@ -5,7 +5,7 @@
 PART is "loss" (default): how far the optimum of the printed loss of PB-neg is from that of the
 corrected one, medians over the test sentences. Or "optimiser": what forty epochs of the paper's
 stochastic gradients end at, with literal and with stable steps, on every twentieth training
-sentence. Accuracies: pacsent paper evaluate ROW subj, for the rows as printed.
+sentence. Accuracies: pacsent paper score ROW subj, for the rows as printed.
 """
 
 import warnings

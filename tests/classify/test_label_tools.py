@@ -464,7 +464,9 @@ AUDIT_OPTIONS = ("--encoder", "none", "--all", "--random-state", 0, "--id-column
 def test_a_row_is_printed_by_audit_with_its_number_from_1_and_its_id(tmp_path):
     table = WithOneError(tmp_path)
 
-    assert table.line in invoke("audit", table.path, *AUDIT_OPTIONS, status=0).stdout
+    done = invoke("audit", table.path, *AUDIT_OPTIONS, status=0)
+
+    assert f"{table.n} (id{table.n})" in done.stdout
 
 
 def test_a_row_is_given_by_audit_with_its_number_from_1_and_its_id(tmp_path):

@@ -101,15 +101,16 @@ RUNS = {
     "--random-state 0 --quiet",
     "vectors fit": "vectors fit PB-L2 words t.txt -o fitted --quiet",
     "vectors neighbours": "vectors neighbours words wab -k 2",
-    "vectors evaluate": "vectors evaluate words pairs.tsv --quiet",
+    "vectors similarity": "vectors similarity words pairs.tsv --quiet",
     "paper bound": "paper bound --risk 0.1 --kl 5 --n 200",
-    "paper certify": "paper certify model t.txt -o c.json --overwrite --random-state 0 --quiet",
+    "paper continuation": "paper continuation model t.txt -o c.json --overwrite "
+    "--random-state 0 --quiet",
     "paper simulate": "paper simulate --kind A --n-replicates 2 --quiet",
-    "paper evaluate": "paper evaluate Average l.tsv --encoder words --seeds 1 --quiet",
+    "paper score": "paper score Average l.tsv --encoder words --seeds 1 --quiet",
 }
 # These end when they are told to, take minutes, or leave the machine: they have tests of their own.
 ELSEWHERE = {"serve", "demo", "label", "check", "paper reproduce"}
-FIRST = {"search": "index", "verify": "paper certify", "certify an index": "index"}
+FIRST = {"search": "index", "verify": "paper continuation", "certify an index": "index"}
 ALSO = {
     "certify an index": "certify index q.csv -k 2 --quiet",
     "embed pairs": "embed model t.txt --pairs t.txt --quiet",
@@ -264,8 +265,8 @@ def test_a_warning_advises_only_what_can_be_typed(here):
         ("embed model t.txt -o v.xls", "must end in .npy, .csv", 2),
         ("embed words t.txt --method PB-IDF-L2", "learns from text first", 1),
         ("embed words t.txt --method Mean", "Choose from Average", 1),
-        ("paper certify model t.txt --method PB-neg", "is for word vectors", 2),
-        ("paper evaluate PB-L2 subj --encoder words --seeds 0", "--seeds", 2),
+        ("paper continuation model t.txt --method PB-neg", "is for word vectors", 2),
+        ("paper score PB-L2 subj --encoder words --seeds 0", "--seeds", 2),
         ("trian l.tsv -o x", "No such command 'trian'. Did you mean 'train'?", 2),
         ("train q.csv -o x", "Name the column with --label-column.", 1),
         ("train l.tsv -o x --no-calibration --n-candidates 2", "Leave one out", 2),
@@ -322,7 +323,7 @@ def test_certify_passes_warnings_on_and_says_that_it_fits_again(here, monkeypatc
         return original(self, X, y)
 
     monkeypatch.setattr(SentenceVectorizer, "fit", fit)
-    done = invoke("paper certify idf l.tsv --text-column text")
+    done = invoke("paper continuation idf l.tsv --text-column text")
     assert done.exit_code == 0, done.output
     assert "Warning: the solver gave up on 3 sentences" in done.stderr
     assert "PB-IDF-L2 is fitted again on a part of" in done.stderr
@@ -429,7 +430,7 @@ def test_every_command_that_takes_texts_reads_tables():
 
     without = {"search", "explain", "serve", "demo"}
     without |= {name for name in COMMANDS if name.startswith(("model ", "vectors ", "paper "))}
-    without -= {"vectors train", "vectors fit", "paper certify", "paper evaluate"}
+    without -= {"vectors train", "vectors fit", "paper continuation", "paper score"}
     assert set(COMMANDS) - without == {name for name, _ in taking_texts()}
 
 

@@ -280,7 +280,7 @@ def test_monitoring_the_same_kind_of_texts_raises_no_alarm(folder, tmp_path):
     texts = tmp_path / "texts.txt"
     texts.write_text("".join(f"{text}\n" for _, text in rows(300, seed=4)))
 
-    assert "No alarm" in run("monitor", folder / "model", texts, "--alpha", "1e-6")
+    assert "No alarm" in run("monitor", folder / "model", texts, "--delta", "1e-6")
 
 
 def test_monitoring_another_kind_of_texts_raises_an_alarm(folder, tmp_path):
@@ -289,7 +289,7 @@ def test_monitoring_another_kind_of_texts_raises_an_alarm(folder, tmp_path):
     texts = tmp_path / "texts.txt"
     texts.write_text("".join(" ".join(row) + "\n" for row in drawn_towns))
 
-    result = run_json("monitor", folder / "model", texts, "--alpha", "1e-6", status=3)
+    result = run_json("monitor", folder / "model", texts, "--delta", "1e-6", status=3)
 
     assert result["alarm"]
 
@@ -318,7 +318,7 @@ def test_a_model_that_gives_no_vectors_is_refused_in_one_line(folder, tmp_path):
         ["embed", model, text, "--pairs", text],
         ["embed", model, text],
         ["embed", model, text, "-o", f"{tmp_path}/shards/"],
-        ["paper", "certify", model, text],
+        ["paper", "continuation", model, text],
     ):
         message = "must be word vectors or a fitted method. Got a Certi"
         assert message in messages(*command), command

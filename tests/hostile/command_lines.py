@@ -98,11 +98,11 @@ _OPTIONS = {
     "train": "--encoder none --no-calibration",
     "audit": "--encoder none",
     "certify": "--prediction-column predicted",
-    "paper evaluate": "--encoder words --seeds 1",
-    "monitor": "--alpha 1e-9",
+    "paper score": "--encoder words --seeds 1",
+    "monitor": "--delta 1e-9",
     "embed": "-o v.npy",
     "verify": "model",
-    "paper certify": "--random-state 0",
+    "paper continuation": "--random-state 0",
     "distill": "--encoder words --n-subwords 9",
 }
 
@@ -130,7 +130,7 @@ def _table(name, line, content) -> str:
     write_files()
     Path(name).write_bytes(content)
     if line[0] == "verify":
-        command("paper", "certify", "model", name, "-o", "c.json", "--random-state", 0)
+        command("paper", "continuation", "model", name, "-o", "c.json", "--random-state", 0)
     messages = command(*[name if word == "TABLE" else word for word in line])
     complete = f"Read {len(LABELLED)} rows of {name}" in messages
     return "" if complete else f"no message about the rows of {name}: {messages[-200:]!r}"
@@ -165,7 +165,7 @@ BAD_OPTIONS = {
     "vectors train -o new --quiet": "blank | utf-16 | zip | emptied | nowhere",
     "vectors fit PB-L2 -o new": "binary t.txt | words utf-16 | words emptied | words nowhere",
     "vectors clean --wiki -o new --quiet": "blank | binary | t.txt | emptied | nowhere",
-    "paper certify model --quiet": "blank | binary | utf-16 | emptied | nowhere",
+    "paper continuation model --quiet": "blank | binary | utf-16 | emptied | nowhere",
     "embed model t.txt -o v.npy": "--n-jobs x | --n-jobs 0 | --unknown | --output | --on-error x",
     "embed model t.txt": "--pairs one.txt | --pairs nowhere",
     "vectors fit PB-L2 words t.txt -o new": "--lam -1 | --lam nan | --lam x | --lam-mode x | "
@@ -177,9 +177,9 @@ BAD_OPTIONS = {
     "--checkpoint-every x",
     "vectors neighbours words": "film -k 0 | film -k x | unknownword",
     "vectors clean t.txt": "--json | -o new --n-jobs 0 | -o new --n-jobs x",
-    "paper certify model t.txt --quiet": "--delta 0 | --delta nan | --kind Z | --split 2 | "
+    "paper continuation model t.txt --quiet": "--delta 0 | --delta nan | --kind Z | --split 2 | "
     "--random-state -1 | --method nothing",
-    "paper evaluate": "PB-L2 t.txt --encoder words --seeds 0 | nothing subj --encoder words",
+    "paper score": "PB-L2 t.txt --encoder words --seeds 0 | nothing subj --encoder words",
     "paper reproduce --encoder words -o out --data .": "--seeds 0 | --only nothing | --only subj",
     "model convert words new.txt": "--to x | --counts nowhere | --normalize x | --bits 3",
     "model export": "words -o new.html | model -o t.txt",

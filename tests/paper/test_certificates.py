@@ -372,7 +372,7 @@ class TestRefusals:
             ({"random_state": -1}, "random_state must be an integer of at least 0"),
             ({"split": 0.9, "test_size": 0.2}, "split and test_size must be shares"),
             ({"n_candidates": True}, "n_candidates must be an integer of at least 1. Got True"),
-            ({"overlap": "keep"}, "overlap must be 'refuse' or 'drop'"),
+            ({"overlap": "keep"}, "overlap must be 'error' or 'drop'"),
             ({"bias": [0.0, 1.0]}, "bias must be a finite number"),
             ({"prior_variance": 0.0}, "prior_variance must be finite and > 0"),
             ({"posterior": "best"}, "posterior must be 'auto', 'prior', 'vectorizer' or"),

@@ -438,7 +438,7 @@ class ShellFiles:
         self.certificate = folder / "c.json"
 
     def certify(self, *options):
-        return invoke("paper", "certify", self.words, self.text, "--quiet", *options, status=0)
+        return invoke("paper", "continuation", self.words, self.text, "--quiet", *options, status=0)
 
 
 @pytest.fixture(scope="module")

@@ -268,11 +268,11 @@ def test_the_command_scores_ones_own_file(corpus, words, tmp_path):
     lines = [f"{corpus.classes[k]}\t{line}\n" for k, line in zip(corpus.labels, corpus.texts)]
     (tmp_path / "own.tsv").write_text("".join(["label\ttext\n", *lines]))
     words_of = ("--encoder", tmp_path / "words", "--seeds", 1, "--json")
-    done = invoke("paper", "evaluate", "Average-0", tmp_path / "own.tsv", *words_of, status=0)
+    done = invoke("paper", "score", "Average-0", tmp_path / "own.tsv", *words_of, status=0)
     result = json.loads(done.stdout)
     assert result["accuracy"] > 0.65
     assert result["dataset"] == "own"
-    missing = invoke("paper", "evaluate", "Average-0", tmp_path / "none.tsv", *words_of)
+    missing = invoke("paper", "score", "Average-0", tmp_path / "none.tsv", *words_of)
     assert missing.exit_code == 1
     assert "20news" in missing.output
 

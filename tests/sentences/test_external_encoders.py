@@ -619,7 +619,7 @@ def test_every_command_takes_the_encoder_of_a_model_or_an_encoder_as_its_model(u
         (f"embed {url} @texts.txt --pairs @texts.txt --quiet", 0, "1.0000\n" * 4),
         (f"embed {url} @texts.txt --method PB-L2", 2, "--method is for word vectors"),
         ("embed @letters @texts.txt --encoder english", 1, "must give vectors of 20 numbers"),
-        (f"paper evaluate {url} @all.txt --seeds 1 --quiet", 0, "on all: 1.0000"),
+        (f"paper score {url} @all.txt --seeds 1 --quiet", 0, "on all: 1.0000"),
     ):
         code, output = run(*line.split())
         assert code == expected and message in output, output

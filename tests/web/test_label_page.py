@@ -153,7 +153,7 @@ def start(run, tmp_path):
     texts = tmp_path / "films.csv"
     texts.write_text("text\n" + "".join(f'"{text}"\n' for text in [*FILMS, HOSTILE]))
     command = ["label", texts, "--labels", "up,down", "--encoder", "none", "--port", "0"]
-    command += ["--no-browser", "--goal", "0.5", "--random-state", "1"]
+    command += ["--no-browser", "--error", "0.5", "--random-state", "1"]
     return lambda: run(*command, "--annotator", "ann", "--annotator", "ben", n_urls=2)
 
 

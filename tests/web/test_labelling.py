@@ -379,7 +379,7 @@ def test_keys_do_not_follow_from_the_seed(table):
     ("options", "message"),
     [
         (["up"], "labels must be at least two"),
-        (["a,b", "--goal", "2"], "--goal"),
+        (["a,b", "--error", "2"], "--error"),
         (["a,b", "--text-column", "no"], "must include no"),
     ],
 )

@@ -24,6 +24,7 @@ from pacsent.certify.repeats import COPIES, SAME, TRAFFIC, cautious
 from pacsent.storage.checksums import checksum, read_certificate_json
 from pacsent.storage.tensor_files import unpack_losses
 from pacsent.text.pages import render
+from pacsent.text.printable import format_columns
 
 FORMAT = 5
 _MAX_CHOICES = 10**12  # of each kind; far more, and delta is no longer a number
@@ -396,9 +397,7 @@ class Certificate(ABC):
             rows.append(("Provenance", f"{self.provenance}."))
         if self.n_candidates > 1:
             rows.append(("Corrections", self.corrected_for()))
-
-        lines = [f"{title}: {text}" for title, text in rows if text]
-        return "\n".join([self.summary(), *lines, f"Valid if {self.assumption}"])
+        return "\n".join([self.summary(), *self._lines(rows), f"Valid if {self.assumption}"])
 
     def details(self) -> str:
         """The summary and everything that the guarantee rests on.
@@ -406,10 +405,24 @@ class Certificate(ABC):
         Returns
         -------
         str
-            One line for each row.
+            One line for each row, and tables of classes.
         """
-        lines = [f"{title}: {text}" for title, text in self.rows()]
-        return "\n".join([self.summary(), *lines])
+        return "\n".join([self.summary(), *self._lines(self.rows())])
+
+    def _tables(self) -> dict[str, list[tuple[str, ...]]]:
+        """The rows of statements that are printed as a table, with a header, by title."""
+        return {}
+
+    def _lines(self, rows: list[tuple[str, str]]) -> list[str]:
+        """Titles and texts, one line each, or a table in place of them."""
+        tables = self._tables()
+        lines = []
+        for title, text in rows:
+            if title in tables:
+                lines += format_columns(tables[title])
+            elif text:
+                lines.append(f"{title}: {text}")
+        return lines
 
     def _repr_html_(self) -> str:
         observed = self.observed

@@ -48,17 +48,29 @@ class TextComparison(NamedTuple):
     """
 
     differs: bool | None
-    message: str
+    sentences: tuple[str, ...]
     n: int
     holds_only_if: str | None = None
     counts: RowCounts = RowCounts(0, 0, 0, 0)
     left_out: tuple[tuple[int, str], ...] = ()
 
+    @property
+    def message(self) -> str:
+        """The result in words, and how many rows were left out."""
+        sentences = list(self.sentences)
+        if str(self.counts):
+            sentences.append(str(self.counts))
+        return " ".join(sentences)
+
     def to_dict(self) -> dict[str, Any]:
         """The fields as JSON has them, without the rows that were left out."""
-        fields = self._asdict()
-        del fields["left_out"]
-        return fields | {"counts": self.counts._asdict()}
+        return {
+            "differs": self.differs,
+            "message": self.message,
+            "n": self.n,
+            "holds_only_if": self.holds_only_if,
+            "counts": self.counts._asdict(),
+        }
 
 
 class _RandomSample:
@@ -158,28 +170,27 @@ class DriftCheck:
         how_many = format_count(n, "distinct text")
         if monitor.n_seen < self.n_rows:
             how_many += f" of {monitor.n_seen:,} rows drawn at random"
-        note = f" {counts}" if str(counts) else ""
 
         if monitor.alarm:
             message = (
                 f"These texts differ from the calibration texts: no guarantee. Changed most in "
-                f"{how_many}: {describe_changes(monitor.changes)}.{note}"
+                f"{how_many}: {describe_changes(monitor.changes)}."
             )
-            return TextComparison(True, message, n, None, counts, left_out)
+            return TextComparison(True, (message,), n, None, counts, left_out)
         if monitor.holds_only_if:
-            message = (
-                f"{describe_condition(monitor.holds_only_if)} Changed most in {how_many}: "
-                f"{describe_changes(monitor.changes)}.{note}"
+            sentences = (
+                describe_condition(monitor.holds_only_if),
+                f"Changed most in {how_many}: {describe_changes(monitor.changes)}.",
             )
-            return TextComparison(False, message, n, monitor.holds_only_if, counts, left_out)
+            return TextComparison(False, sentences, n, monitor.holds_only_if, counts, left_out)
 
         power = describe_power(n, *self.size())
         if power is None:
             compared = format_count(n, "distinct text is", "distinct texts are")
-            message = f"Not checked: {compared} too few to compare with the calibration set.{note}"
-            return TextComparison(None, message, n, None, counts, left_out)
-        message = f"Compared with the calibration set: {how_many}, no drift detected. {power}{note}"
-        return TextComparison(False, message, n, None, counts, left_out)
+            message = f"Not checked: {compared} too few to compare with the calibration set."
+            return TextComparison(None, (message,), n, None, counts, left_out)
+        message = f"Compared with the calibration set: {how_many}, no drift detected."
+        return TextComparison(False, (message, power), n, None, counts, left_out)
 
     def size(self) -> tuple[int, int]:
         """The number of calibration texts, and of quantities that the test of texts watches."""

@@ -53,7 +53,7 @@ def certify(
         The right class, or set of labels, of each.
     per_class : bool, default=False
         Whether to bound each class and their mean as well; all bounds then hold together.
-    overlap : {"refuse", "drop"}, optional
+    overlap : {"error", "drop"}, optional
         What to do with texts that were fitted: stop, or leave them and their near-duplicates out.
         The default is to stop. With repeats="traffic" it is to count them as new rows that repeat
         an old one; rows that the classifier was fitted on themselves must not be given.
@@ -190,8 +190,8 @@ def rows_without_overlap(
     classifier: Any, X: Any, overlap: str | None = None, repeats: str | None = None
 ) -> tuple[np.ndarray, str]:
     """Rows that were not fitted and are no near-duplicates of such, and how this is known."""
-    if overlap not in (None, "refuse", "drop"):
-        raise ValueError(f"overlap must be 'refuse' or 'drop'. Got {overlap!r} instead.")
+    if overlap not in (None, "error", "drop"):
+        raise ValueError(f"overlap must be 'error' or 'drop'. Got {overlap!r} instead.")
     n = samples.n_samples(X)
     if samples.recorded(classifier, "fingerprints") is None:
         return np.arange(n), "not checked: the classifier does not record what it was fitted on"

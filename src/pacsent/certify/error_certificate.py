@@ -593,6 +593,25 @@ class ErrorCertificate(HeldOutCertificate, CountCertificate):
             phrases.append(f"the mean over classes with texts at most {mean_error}")
         return phrases
 
+    def _tables(self) -> dict[str, list[tuple[str, ...]]]:
+        classes = [("class", "error rate at most", "wrong", "texts")]
+        for name in self.class_counts:
+            n, n_wrong = self._counts_of("class", name)
+            limit = rounded_up(self.class_error_upper[name]) if n else "-"
+            classes.append((name, limit, f"{n_wrong:,}", f"{n:,}"))
+        if self.balanced_error_upper is not None:
+            mean_error = rounded_up(self.balanced_error_upper)
+            classes.append(("mean over classes with texts", mean_error, "", ""))
+
+        predictions = [("prediction", "precision at least", "right", "texts")]
+        for name in self.prediction_counts:
+            n, n_wrong = self._counts_of("prediction", name)
+            precision = rounded_down(1 - self.prediction_error_upper[name])
+            predictions.append((name, precision, f"{n - n_wrong:,}", f"{n:,}"))
+
+        tables = {"Classes": classes, "Precision": predictions}
+        return {title: rows for title, rows in tables.items() if len(rows) > 1}
+
     def _precision_statements(self) -> list[str]:
         """A phrase about the precision of each predicted class."""
         phrases = []

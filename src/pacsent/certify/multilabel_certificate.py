@@ -17,6 +17,8 @@ from pacsent.certify.labels import to_indicator
 from pacsent.certify.repeats import NEW_TEXTS
 from pacsent.certify.samples import are_predictions, predict_any
 
+_EACH_LABEL = "Each label (error at most / F1 at least)"  # title of the bounds of labels
+
 
 @dataclass(frozen=True, kw_only=True)
 class MultilabelCertificate(HeldOutCertificate):
@@ -168,13 +170,20 @@ class MultilabelCertificate(HeldOutCertificate):
             f"macro F1 {label_f1.mean():.4f}."
         )
 
+        bounds = [f"{name} {error} / {f1}" for name, error, f1 in self._label_bounds()]
+        return [("Measured", measured), (_EACH_LABEL, f"{', '.join(bounds)}.")]
+
+    def _label_bounds(self) -> list[tuple[str, str, str]]:
+        """Each label with the bounds of its error and its F1, the largest F1 first."""
         best_first = sorted(self.label_f1_lower.items(), key=lambda item: -item[1])
         bounds = []
         for name, f1_lower in best_first:
             error = rounded_up(self.label_error_upper[name])
-            bounds.append(f"{name} {error} / {rounded_down(f1_lower)}")
-        title = "Each label (error at most / F1 at least)"
-        return [("Measured", measured), (title, f"{', '.join(bounds)}.")]
+            bounds.append((name, error, rounded_down(f1_lower)))
+        return bounds
+
+    def _tables(self) -> dict[str, list[tuple[str, ...]]]:
+        return {_EACH_LABEL: [("label", "error at most", "F1 at least"), *self._label_bounds()]}
 
 
 def count_matches(

@@ -1,5 +1,6 @@
 """`report`: how good a classifier is on labelled texts, as numbers and as one HTML page."""
 
+import datetime
 import importlib.util
 import math
 from collections.abc import Iterable, Sequence
@@ -8,12 +9,15 @@ from typing import Any
 
 import numpy as np
 
+import pacsent
 from pacsent.bounds.binomial import two_sided_limits
+from pacsent.bounds.rounding import rounded_up
 from pacsent.certify.columns import materialize
 from pacsent.certify.labels import ClassLabels, as_classes, as_labels, class_indices, is_multilabel
 from pacsent.classify.label_reports import Audit, LearningCurve
 from pacsent.optional import install_hint
 from pacsent.text.pages import render
+from pacsent.text.printable import format_columns
 from pacsent.text.texts import as_texts
 
 _N_BINS = 10
@@ -240,6 +244,7 @@ class Diagnostics:
             HTML.
         """
         has_matrix = len(self.classes) <= _MAX_MATRIX_CLASSES
+        certificate = self.certificate
         word_rows = []
         for name, words in self.top_words.items():
             word_rows.append((name, ", ".join(word for word, _ in words)))
@@ -251,6 +256,9 @@ class Diagnostics:
             interval=self._accuracy_interval(),
             figures=self.figures(),
             install_hint=install_hint("report"),
+            certified=certificate and rounded_up(certificate.error_upper),
+            version=pacsent.__version__,
+            date=datetime.date.today().isoformat(),
             class_rows=self._class_rows(),
             confusions=None if has_matrix else self._frequent_confusions(),
             cell_rows=self._matrix_rows() if has_matrix else None,
@@ -262,17 +270,16 @@ class Diagnostics:
     _repr_html_ = to_html
 
     def _class_rows(self) -> list[tuple]:
-        """Cells of the table of classes: name, texts, precision, recall and F1."""
+        """The name and texts of each class, and (score, value, low, high) of its scores."""
         rows = []
         for scores in self.per_class():
-            cells = [scores["class"], f"{scores['texts']:,}"]
-            for name in ("precision", "recall", "f1"):
-                value = _format_score(scores[name])
+            cells = []
+            for name, title in (("precision", "precision"), ("recall", "recall"), ("f1", "F1")):
+                low, high = None, None
                 if not math.isnan(scores[name]):
                     low, high = scores[f"{name}_interval"]
-                    value += f" ({low:.3f} to {high:.3f})"
-                cells.append(value)
-            rows.append(tuple(cells))
+                cells.append((title, _format_score(scores[name]), low, high))
+            rows.append((scores["class"], f"{scores['texts']:,}", cells))
         return rows
 
     def _frequent_confusions(self) -> list[tuple]:
@@ -306,16 +313,13 @@ class Diagnostics:
         if self.proba is not None:
             head += f", calibration error (ECE) {self.ece:.4f}, Brier score {self.brier:.4f}"
 
-        lines = [head]
+        rows: list[tuple[str, ...]] = [("class", "precision", "recall", "F1", "texts")]
         for scores in self.per_class():
             precision = _format_score(scores["precision"])
             recall = _format_score(scores["recall"])
             f1 = _format_score(scores["f1"])
-            lines.append(
-                f"{scores['class']}: precision {precision}, recall {recall}, F1 {f1}, "
-                f"{scores['texts']:,} texts"
-            )
-        return "\n".join(lines)
+            rows.append((str(scores["class"]), precision, recall, f1, f"{scores['texts']:,}"))
+        return "\n".join([head, *format_columns(rows)])
 
 
 def _format_score(value: float) -> str:

@@ -244,6 +244,7 @@ _CELLS: dict[str, Callable[[Any], str]] = {
 @click.argument("sources", nargs=-1, metavar="[TEXTS]...")
 @params.model_delta
 @params.left_out
+@params.flag("--details", "Also print which drift the comparison would find.")
 @job_options
 def predict(
     model: str,
@@ -358,7 +359,7 @@ _EXPLANATION_FIELDS = (
 @params.model
 @params.texts
 @params.text_columns
-@params.option("--alpha", "Probability of a false alarm at any time.", params.PROBABILITY, 0.05)
+@params.probability("--delta alpha", "Probability of a false alarm at any time.", default=0.05)
 @params.random_state
 @params.model_encoder
 @params.reports

@@ -71,7 +71,7 @@ FAMILIES = (
     ),
     Family(
         "Labels",
-        "pacsent label texts.csv --labels yes,no --goal 0.1",
+        "pacsent label texts.csv --labels yes,no --error 0.1",
         ("label", "check", "audit"),
     ),
     Family(

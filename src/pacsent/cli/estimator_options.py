@@ -19,7 +19,8 @@ _MAX_SHOWN_CHOICES = 6
 class EstimatorCommand(Command):
     """A command with an option for every parameter of its estimators but those in `without`.
 
-    `estimators` is a function. Of several, an option has the default of the one that is used.
+    `estimators` is a function. Of several, an option has the default of the one that is used, and
+    the help of the first unless `descriptions` has one for all.
     """
 
     def __init__(
@@ -27,10 +28,12 @@ class EstimatorCommand(Command):
         *args: Any,
         estimators: Callable[[], list[Any]],
         without: Iterable[str] = (),
+        descriptions: dict[str, str] | None = None,
         **attributes: Any,
     ) -> None:
         self._estimators = estimators
         self._without = set(without)
+        self._own_descriptions = descriptions or {}
         self._is_complete = False
         super().__init__(*args, **attributes)
 
@@ -50,7 +53,7 @@ class EstimatorCommand(Command):
         estimators = self._estimators()
         options: dict[str, click.Option] = {}
         for estimator in estimators:
-            descriptions = _descriptions(estimator)
+            descriptions = _descriptions(estimator) | self._own_descriptions
             parameters = inspect.signature(estimator).parameters
             for name, constraints in estimator._parameter_constraints.items():
                 kind = _option_type(constraints)

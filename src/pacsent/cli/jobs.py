@@ -137,7 +137,8 @@ def _report_totals(manifest: Any, print_line: Callable[[str], None]) -> None:
         line += f", {100 * coverage:.1f}% of words in vocabulary, {totals['empty']:,} without any"
     if manifest.path:
         line += f"; see {public_url(manifest.path)}"
-    print_line(line)
+    if manifest.path or coverage is not None or totals["empty"]:
+        print_line(line)
 
     if coverage is not None and coverage < 0.5:
         reason = f"Only {100 * coverage:.0f}% of the words are in the vocabulary"
@@ -378,16 +379,16 @@ class _OneFile:
             comparison = self._check.result()
         self.comparison = comparison
 
-        n_answered = f"{self._counts['answered']:,} of {format_count(n_texts, 'text')}"
-        statement = f"{self._rule.statement} Answered: {n_answered}."
-        if comparison.differs:
+        texts = format_count(n_texts, "text")
+        if comparison.differs or comparison.holds_only_if:
             echo(f"Warning: {comparison.message}", err=True)
-        elif comparison.holds_only_if:
-            echo(f"Warning: {comparison.message}", err=True)
-            if not self._rule.no_answers:
-                print_line(statement)
-        elif not self._rule.no_answers:
-            print_line(f"{statement} {comparison.message}")
+        if not comparison.differs and not self._rule.no_answers:
+            for sentence in self._rule.sentences:
+                print_line(sentence)
+            print_line(f"Answered: {self._counts['answered']:,} of {texts}.")
+            if not comparison.holds_only_if:
+                for sentence in self._describe_comparison(comparison):
+                    print_line(sentence)
 
         if self.left_out is not None:
             write_left_out(
@@ -399,6 +400,16 @@ class _OneFile:
             )
             n_left_out = format_count(len(comparison.left_out), "row")
             print_line(f"wrote {self.left_out}: {n_left_out} left out")
+
+    def _describe_comparison(self, comparison: Any) -> list[str]:
+        """What the comparison found, what it could have found (details), and which rows counted."""
+        found, *power = comparison.sentences
+        sentences = [found]
+        if self.options["details"]:
+            sentences += power
+        if str(comparison.counts):
+            sentences.append(str(comparison.counts))
+        return sentences
 
 
 def _without_variance(batch: dict) -> dict:

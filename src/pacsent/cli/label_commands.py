@@ -16,6 +16,7 @@ from pacsent.cli import inputs, params
 from pacsent.cli.command_line import cli
 from pacsent.cli.printing import echo, shorten, show, write_text
 from pacsent.optional import import_optional
+from pacsent.text.printable import format_columns
 
 _no_browser = params.flag("--no-browser", "Print the URL and open no browser.")
 _port = params.option("--port", "Port; 0 chooses a free one.", click.IntRange(0, 65535), 8001)
@@ -110,8 +111,8 @@ def _serve_page(
 
 @cli.command()
 @click.argument("texts", type=params.FILE)
-@params.option("--labels", "The classes, with commas.", required=True, metavar="A,B,...")
-@params.probability("--goal", "Certified error rate at which to stop, such as 0.1.")
+@params.option("--labels", "All classes.", required=True, metavar="A,B,...")
+@params.probability("--error goal", "Error rate to guarantee, at which to stop, such as 0.1.")
 @params.delta
 @params.probability("--evaluation-size", "Fraction of texts for evaluation.", default=0.5)
 @params.encoder
@@ -122,7 +123,7 @@ def label(texts: str, labels: str, output: str | None, as_json: bool, **options:
     Opens a page that shows one text at a time: keys 1 to 9 answer, s skips, u undoes; the same
     command resumes. Ctrl-C ends it and writes the table with the column label, the classifier and
     its certificate. The page needs pacsent[serve]. Example: pacsent label texts.csv --labels yes,no
-    --goal 0.1
+    --error 0.1
     """
     from pacsent.web.labelling import Labelling
 
@@ -187,10 +188,12 @@ def _write_labels(labelling: Any, kept: dict[str, list], path: Path) -> list[str
     click.Choice(["chosen", "random"]),
     "chosen",
 )
-@params.probability("--error", "Fraction of wrong labels that may remain.", default=0.05)
+@params.probability("--error", "Error rate to guarantee for the final labels.", default=0.05)
 @params.delta
 @params.n_candidates
-@params.option("--labels", "Classes that the machine never gives, with commas.", metavar="A,B,...")
+@params.option(
+    "--labels", "All classes.  [default: those that the machine gives]", metavar="A,B,..."
+)
 @params.flag("--terminal", "Ask here, and open no page.")
 @_page_options
 def check(
@@ -345,8 +348,7 @@ def _known_labels(columns: dict[str, list], name: str | None, classes: set) -> d
         if label not in classes:
             raise ValueError(
                 f"Row {row + 1:,} must have a label of the machine in {name}. Got {label!r} "
-                "instead. Correct it, or name the classes that the machine never gives with "
-                "--labels."
+                "instead. Correct it, or name all classes with --labels."
             )
     if not known:
         raise ValueError(f"{name} must have a label in some row. Got none instead.")
@@ -437,20 +439,23 @@ def audit(
 
 
 _MAX_PRINTED = 20  # suspicious labels
+_MAX_SHOWN_TEXT = 60  # characters of a text in a table
 
 
 def _describe_suspicious(result: Any, texts: list[str], ids: list | None) -> list[str]:
-    """A line for each of the most suspicious labels."""
-    lines = []
-    for row, label, suggested, _, reason in result.suspicious[:_MAX_PRINTED]:
-        name = inputs.describe_row(result.position(row), ids)
-        text = shorten(texts[row])
-        lines.append(f"{name}: {label}, suggested {suggested}; {reason}: {text}")
-    if len(result.suspicious) > len(lines):
-        lines.append(
-            f"These are the most suspicious {len(lines)} of {len(result.suspicious):,}; "
-            "-o writes them all."
-        )
+    """A table of the most suspicious labels, and where the others and the reasons are."""
+    shown = result.suspicious[:_MAX_PRINTED]
+    if not shown:
+        return []
+    rows: list[tuple[str, ...]] = [("row", "label", "suggested", "text")]
+    for row, label, suggested, _, _ in shown:
+        name = inputs.describe_row(result.position(row), ids).removeprefix("Row ")
+        rows.append((name, str(label), str(suggested), shorten(texts[row], _MAX_SHOWN_TEXT)))
+    lines = format_columns(rows, "<<<<")
+    if len(result.suspicious) > len(shown):
+        n_suspicious = len(result.suspicious)
+        lines.append(f"These are the most suspicious {len(shown)} of {n_suspicious:,}.")
+    lines.append("-o writes each with its reason.")
     return lines
 
 

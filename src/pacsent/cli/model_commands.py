@@ -119,8 +119,13 @@ def serve(
 
     keys = read_keys(api_key_file) if api_key_file else ()
     settings = ServerSettings(keys=keys, **options)
-    on_start = echo_json if as_json else None
+    on_start = echo_json if as_json else _greet
     serve(sources, settings, host, port, workers, on_start)
+
+
+def _greet(started: dict[str, Any]) -> None:
+    """Print what is served, and where."""
+    echo(f"Serving {started['model']} at {started['address']} (Ctrl-C stops).")
 
 
 @cli.command()

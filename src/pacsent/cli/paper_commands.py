@@ -1,4 +1,4 @@
-"""Commands about the paper: paper reproduce, evaluate, certify, bound, simulate."""
+"""Commands about the paper: paper reproduce, score, continuation, bound, simulate."""
 
 from pathlib import Path
 from typing import Any
@@ -46,7 +46,7 @@ _normalize_option = params.option(
 @params.seeds
 @params.n_jobs
 @params.reports
-def evaluate(
+def score(
     method: str,
     dataset: str,
     encoder: str | None,
@@ -62,7 +62,7 @@ def evaluate(
 
     METHOD is a row of the paper's table or a method, and needs --encoder; ENCODER is a folder or
     URL. DATASET is a benchmark dataset or your own file as in `pacsent train`. Example: pacsent
-    paper evaluate PB-L2 reviews.csv --encoder english
+    paper score PB-L2 reviews.csv --encoder english
     """
     from pacsent.paper import benchmark_datasets as datasets
     from pacsent.paper import evaluation
@@ -174,7 +174,7 @@ def reproduce(
 @params.overlap
 @params.random_state
 @params.outputs
-def certify(
+def continuation(
     model: str,
     texts: str,
     output: str | None,
@@ -187,7 +187,7 @@ def certify(
     """Certify how well vectors recognise words that follow.
 
     TEXTS has one document per line, or is a table; the word vectors of MODEL must not have been
-    trained on it. Example: pacsent paper certify english notes.txt -o certificate.json
+    trained on it. Example: pacsent paper continuation english notes.txt -o certificate.json
     """
     from pacsent import certify_encoder
     from pacsent.files import check_output

@@ -129,11 +129,11 @@ model_delta = probability(
     "--delta", "Probability that the guarantee fails.  [default: that of MODEL]"
 )
 n_candidates = option("--n-candidates", "Models that were compared on these texts.", POSITIVE, 1)
-_overlaps = click.Choice(["refuse", "drop"])
-overlap = option("--overlap", "What to do with texts that were trained on.", _overlaps, "refuse")
+_overlaps = click.Choice(["error", "drop"])
+overlap = option("--overlap", "What to do with texts that were trained on.", _overlaps, "error")
 known_rows = option(
     "--overlap",
-    "What to do with texts that were trained on.  [default: refuse; with --repeats traffic they "
+    "What to do with texts that were trained on.  [default: error; with --repeats traffic they "
     "count as new rows]",
     _overlaps,
 )
@@ -165,6 +165,7 @@ encoder = option(
     "english, a folder of word vectors or of an encoder, a URL, or none for n-grams alone.",
     ModelPath(encoders=True, none=True),
     "english",
+    metavar="PATH|URL",
 )
 quiet = flag("--quiet", "Print no progress on stderr.")
 overwrite = flag("--overwrite", "Overwrite existing output (input files are never overwritten).")

@@ -61,8 +61,8 @@ def write_text(path: str, text: str) -> None:
 _MAX_SHOWN = 200  # characters of a text in a line of output
 
 
-def shorten(text: str) -> str:
+def shorten(text: str, max_length: int = _MAX_SHOWN) -> str:
     """The beginning of a text in one line."""
     words = " ".join(text.split())
     line = escape_line(words)
-    return line if len(line) <= _MAX_SHOWN else f"{line[:_MAX_SHOWN]} ..."
+    return line if len(line) <= max_length else f"{line[:max_length]} ..."

@@ -1,4 +1,4 @@
-"""Commands about word vectors: vectors clean, train, fit, neighbours, evaluate."""
+"""Commands about word vectors: vectors clean, train, fit, neighbours, similarity."""
 
 import contextlib
 import json
@@ -56,7 +56,17 @@ def _skipgram() -> list[type]:
     return [SkipGram]
 
 
-@vectors.command(cls=EstimatorCommand, estimators=_skipgram, without=("checkpoint_dir", "verbose"))
+@vectors.command(
+    cls=EstimatorCommand,
+    estimators=_skipgram,
+    without=("checkpoint_dir", "verbose"),
+    descriptions={
+        "n_epochs": "Passes over the texts; auto: ten million words in all, in 5 to 200 passes.",
+        "min_count": "Words that occur less often are omitted.",
+        "normalize": "How text becomes words.",
+        "random_state": "Seed.",
+    },
+)
 @click.argument("texts", nargs=-1, required=True, type=params.TEXTS)
 @params.output("Folder to write the word vectors to.")
 @params.text_columns
@@ -183,12 +193,14 @@ def _show_training(model: Any, folder: Path, as_json: bool) -> None:
         "normalize": words.vocabulary.normalize_name,
         "output": str(folder),
     }
-    losses = ", ".join(f"{loss:.4f}" for loss in model.loss_)
-    text = (
-        f"wrote {folder}: {words.n_words:,} words, {words.n_dims} dimensions, both matrices\n"
-        f"loss of a pair, by epoch: {losses} nats"
-    )
-    show(result, text, as_json)
+    size = f"{words.n_words:,} words, {words.n_dims} dimensions, both matrices"
+    lines = [f"wrote {folder}: {size}"]
+    if model.loss_:
+        epochs = format_count(len(model.loss_), "epoch")
+        first = f"{model.loss_[0]:.4f}"
+        last = f"{model.loss_[-1]:.4f}"
+        lines.append(f"loss of a pair: {first} nats in the first of {epochs}, {last} in the last")
+    show(result, "\n".join(lines), as_json)
 
 
 def _methods() -> list[type]:
@@ -197,7 +209,34 @@ def _methods() -> list[type]:
     return list(ESTIMATORS.values())
 
 
-@vectors.command(cls=EstimatorCommand, estimators=_methods, without=("word_vectors", "swap_roles"))
+# Parameters that several methods have, and those that a method describes by its symbols.
+_DESCRIPTIONS = {
+    "on_empty": "For sentences without a word in the vocabulary: stop, or give them the vector 0.",
+    "batch_size": "Sentences worked on at once.",
+    "lam": "Weight of the data against the prior (PB-L2, PB-neg, PB-01).",
+    "prior_variance": "Variance of the prior of each word.",
+    "lam_mode": "per-token: --lam is multiplied by the number of words of the sentence.",
+    "alpha": "Average: weight of the prior; 0 is the mean of the word vectors.",
+    "n_negatives": "Negative samples per word; of PB-01 its logarithm is the bias.",
+    "noise_power": "Negative samples are drawn in proportion to count ** noise_power.",
+    "random_state": "Seed.",
+    "max_iter": "Largest number of iterations per sentence.",
+    "tol": "Accuracy at which a sentence counts as solved.",
+    "n_epochs": "Passes over the sentences (w-PB-neg, PV-DBOW).",
+    "learning_rate": "First step; it falls linearly to 0.",
+    "weights": "SIF: a / (a + p(word)). uSIF: with a computed from the vocabulary.",
+    "a": "Smoothing of SIF weights; not used by uSIF.",
+    "learn_from": "Shared directions are those of the word vectors (table) or of TEXTS.",
+    "weighting": "Every training sentence counts the same, or every word.",
+}
+
+
+@vectors.command(
+    cls=EstimatorCommand,
+    estimators=_methods,
+    without=("word_vectors", "swap_roles"),
+    descriptions=_DESCRIPTIONS,
+)
 @click.argument("method")
 @click.argument("words", type=params.ModelPath())
 @params.texts
@@ -299,10 +338,11 @@ def neighbours(model: str, word: tuple[str, ...], k: int, as_json: bool, quiet: 
 @params.model
 @click.argument("pairs", type=params.FILE)
 @params.reports
-def evaluate(model: str, pairs: str, as_json: bool, quiet: bool) -> None:
+def similarity(model: str, pairs: str, as_json: bool, quiet: bool) -> None:
     """Compare cosines of word vectors with human scores.
 
-    PAIRS has lines of WORD<TAB>WORD<TAB>SCORE. Example: pacsent vectors evaluate english pairs.tsv
+    PAIRS has lines of WORD<TAB>WORD<TAB>SCORE. Example: pacsent vectors similarity english
+    pairs.tsv
     """
     from pacsent.words import formats
     from pacsent.words.word_similarity import score_correlation

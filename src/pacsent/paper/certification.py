@@ -29,7 +29,7 @@ def certify_encoder(
     random_state: Any = None,
     test_size: float = 0.0,
     split: float | None = None,
-    overlap: str = "refuse",
+    overlap: str = "error",
     bias: float | None = None,
     posterior: Any = None,
     prior_variance: float | None = None,
@@ -45,7 +45,7 @@ def certify_encoder(
     texts : iterable of str or of token lists, or Encoded
         The documents to certify. The word vectors must not have been trained on them.
     kind : {"continuation", "A", "B", "C", "D"}, default="continuation"
-        What is certified, as in `pacsent paper certify --kind`: the words that follow in new
+        What is certified, as in `pacsent paper continuation --kind`: the words that follow in new
         documents; further words of these documents, if words were independent (A); words of new
         documents by the posteriors of w-PB-neg (B); the squared loss (C); the words that follow, by
         a PAC-Bayes posterior over the paper's heuristics, with nothing set aside (D).
@@ -56,7 +56,7 @@ def certify_encoder(
         Fraction of the documents that fits the rule and calibrates it: the vector m becomes
         scale * m + shift. None: 0.3, from 2,000 documents on 0.1. A, C: fraction of the words of
         each document that makes the prior, 0.7 if None. D sets nothing aside.
-    overlap : {"refuse", "drop"}, default="refuse"
+    overlap : {"error", "drop"}, default="error"
         What to do with documents that the word vectors were trained on.
     bias : float or None, default=None
         Added to the score of a word. None: ln k, k the number of negatives in the training of the

@@ -40,6 +40,8 @@ _N_NEGATIVES = 15
 _LARGE_SPLIT = 0.3
 _SMALL_SPLIT = 0.1
 _MANY_DOCUMENTS = 2000
+# The name of overlap="error" in the files of certificates.
+_OVERLAP_ERROR = "refuse"
 # Parameters of an encoder that do not change its vectors, or are recorded by a digest.
 _NOT_RECORDED = ("word_vectors", "n_jobs", "batch_size", "on_empty", "verbose")
 
@@ -53,7 +55,7 @@ class CertifyOptions:
     random_state: Any = None
     test_size: float = 0.0
     split: float | None = None
-    overlap: str = "refuse"
+    overlap: str = "error"
     bias: float | None = None
     verbose: bool = False
 
@@ -62,7 +64,9 @@ class CertifyOptions:
         check_count("n_candidates", self.n_candidates)
         seed = as_seed(self.random_state)
         object.__setattr__(self, "random_state", seed)
-        self._must(self.overlap in ("refuse", "drop"), "overlap", "'refuse' or 'drop'")
+        if self.overlap == _OVERLAP_ERROR:
+            object.__setattr__(self, "overlap", "error")
+        self._must(self.overlap in ("error", "drop"), "overlap", "'error' or 'drop'")
         self._must(self.bias is None or is_number(self.bias), "bias", "a finite number")
 
         split = 0.1 if self.split is None else self.split
@@ -82,6 +86,8 @@ class CertifyOptions:
     def recorded(self) -> dict[str, Any]:
         """Options that a certificate keeps: all but its own fields and what changes nothing."""
         options = asdict(self)
+        if self.overlap == "error":
+            options["overlap"] = _OVERLAP_ERROR
         for name in ("delta", "n_candidates", "random_state", "verbose"):
             del options[name]
         for name, value in options.items():
@@ -326,8 +332,8 @@ def prepare(encoder: Any, texts: Any, options: CertifyOptions) -> Sample:
             "vectors of the language of the texts."
         )
     is_overlapping, provenance = _provenance(encoder, encoded)
-    if options.overlap == "refuse" and is_overlapping.any():
-        _refuse_overlap(is_overlapping)
+    if options.overlap == "error" and is_overlapping.any():
+        _raise_overlap(is_overlapping)
 
     rows = _first_occurrences(encoded, np.flatnonzero(~is_overlapping))
     n_overlapping = int(is_overlapping.sum())
@@ -384,7 +390,7 @@ def _check_encoder(encoder: Any) -> None:
         )
 
 
-def _refuse_overlap(is_overlapping: np.ndarray) -> None:
+def _raise_overlap(is_overlapping: np.ndarray) -> None:
     """Raise a ValueError about documents that the word vectors were trained on."""
     n_overlapping = is_overlapping.sum()
     first_rows = np.flatnonzero(is_overlapping)[:3]

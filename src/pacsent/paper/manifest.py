@@ -518,7 +518,7 @@ _EXPERIMENTS = (
         labels=(),
         title="One-vs-rest logistic regression; C, L2 normalisation and lambda by 5 folds",
         state="as printed",
-        code="pacsent.paper.evaluate; pacsent paper evaluate",
+        code="pacsent.paper.evaluate; pacsent paper score",
         command="(len(evaluation.SEEDS), evaluation.N_FOLDS)",
         note="The grid of C is ours.",
     ),

@@ -265,21 +265,33 @@ class Abstaining:
         return [label if answer else None for label, answer in zip(labels, is_answered)]
 
     def __str__(self) -> str:
+        return " ".join(self.sentences())
+
+    def sentences(self) -> list[str]:
+        """The guarantee, the condition of an answer, and what the bound is corrected for.
+
+        Returns
+        -------
+        list of str
+        """
         if self.no_answers:
-            return self.no_answers
+            return [self.no_answers]
 
         new_texts = NEW_TEXTS[getattr(self.classifier, "repeats", None)]
         error_percent = 100 * self.error
         coverage_percent = 100 * self.coverage
-        text = (
+        sentences = [
             f"With {format_confidence(self.delta)} confidence, at most {error_percent:g}% of the "
-            f"answers to {new_texts} from the same distribution are wrong. Answered are texts "
-            f"whose predicted class has a probability of at least {self.threshold:.4f}: "
-            f"{coverage_percent:.1f}% of the calibration texts."
-        )
+            f"answers to {new_texts} from the same distribution are wrong.",
+            "It answers a text if the predicted class has a probability of at least "
+            f"{self.threshold:.4f} ({coverage_percent:.1f}% of the calibration texts).",
+        ]
         if self.n_choices > 1:
-            text += f" Corrected for a selection among {self.n_choices:,} error rates or models."
-        return text + describe_randomization(self.uniform)
+            sentences.append(
+                f"Corrected for a selection among {self.n_choices:,} error rates or models."
+            )
+        randomization = describe_randomization(self.uniform).strip()
+        return [*sentences, randomization] if randomization else sentences
 
 
 class _Rule(NamedTuple):
@@ -434,7 +446,7 @@ class AnswerRule:
     set_levels: np.ndarray | None = None
     no_sets: str | None = None
     no_answers: str | None = None
-    statement: str | None = None
+    sentences: list[str] | None = None
 
     def __init__(self, classifier: Any, *, error: float | None = None, delta: float | None = None):
         self.delta = getattr(classifier, "delta", 0.05) if delta is None else delta
@@ -457,7 +469,7 @@ class AnswerRule:
         self.error = rule.error
         self.threshold = rule.threshold
         self.no_answers = rule.no_answers
-        self.statement = "" if rule.no_answers else str(rule)
+        self.sentences = [] if rule.no_answers else rule.sentences()
 
         set_error = _smallest_set_error(classifier, rule.delta) if error is None else error
         try:
@@ -470,11 +482,16 @@ class AnswerRule:
         self.set_error = set_error
 
         new_texts = NEW_TEXTS[getattr(classifier, "repeats", None)].rstrip(",")
-        start = f"{self.statement} Separately, with" if self.statement else "With"
-        self.statement = (
+        start = "Separately, with" if self.sentences else "With"
+        self.sentences.append(
             f"{start} {format_confidence(rule.delta)} confidence, the prediction sets of "
             f"{new_texts} omit the true class for at most {100 * set_error:g}% of them."
         )
+
+    @property
+    def statement(self) -> str | None:
+        """What answers and prediction sets guarantee; None without a calibration set."""
+        return None if self.sentences is None else " ".join(self.sentences)
 
     def answer(self, texts: list[str], log_proba: np.ndarray | None = None) -> Answered:
         """Answer texts, of which the logarithms of class probabilities may be known already."""

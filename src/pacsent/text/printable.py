@@ -1,4 +1,6 @@
-"""Texts of other people without what a terminal would obey."""
+"""Texts of other people without what a terminal would obey, and tables of them."""
+
+from collections.abc import Iterable, Sequence
 
 # Control characters, marks that turn the direction of writing, and separators of lines.
 _CONTROLS = [
@@ -31,3 +33,30 @@ def escape_line(text: str) -> str:
     'red\\twine\\n'
     """
     return text.translate(_LINE_ESCAPES)
+
+
+def format_columns(rows: Iterable[Sequence[str]], align: str = "<") -> list[str]:
+    r"""Lines of aligned columns, two spaces apart.
+
+    Parameters
+    ----------
+    rows : iterable of sequences of str, all of the same length
+        The first may be a header.
+    align : str, default="<"
+        The side of each column: "<" for words, ">" for numbers. Columns beyond it have numbers.
+
+    Returns
+    -------
+    list of str
+
+    >>> format_columns([("class", "texts"), ("cash", "12")])
+    ['class  texts', 'cash      12']
+    """
+    cells = [[escape_line(value) for value in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*cells)]
+    sides = align.ljust(len(widths), ">")
+    lines = []
+    for row in cells:
+        aligned = [f"{value:{side}{width}}" for value, side, width in zip(row, sides, widths)]
+        lines.append("  ".join(aligned).rstrip())
+    return lines
