@@ -319,7 +319,7 @@ class Diagnostics:
             recall = _format_score(scores["recall"])
             f1 = _format_score(scores["f1"])
             rows.append((str(scores["class"]), precision, recall, f1, f"{scores['texts']:,}"))
-        return "\n".join([head, *format_columns(rows)])
+        return "\n".join([head, *format_columns(rows, gap=1)])
 
 
 def _format_score(value: float) -> str:

@@ -35,8 +35,8 @@ def escape_line(text: str) -> str:
     return text.translate(_LINE_ESCAPES)
 
 
-def format_columns(rows: Iterable[Sequence[str]], align: str = "<") -> list[str]:
-    r"""Lines of aligned columns, two spaces apart.
+def format_columns(rows: Iterable[Sequence[str]], align: str = "<", gap: int = 2) -> list[str]:
+    r"""Lines of aligned columns.
 
     Parameters
     ----------
@@ -44,6 +44,8 @@ def format_columns(rows: Iterable[Sequence[str]], align: str = "<") -> list[str]
         The first may be a header.
     align : str, default="<"
         The side of each column: "<" for words, ">" for numbers. Columns beyond it have numbers.
+    gap : int, default=2
+        Spaces between columns.
 
     Returns
     -------
@@ -58,5 +60,5 @@ def format_columns(rows: Iterable[Sequence[str]], align: str = "<") -> list[str]
     lines = []
     for row in cells:
         aligned = [f"{value:{side}{width}}" for value, side, width in zip(row, sides, widths)]
-        lines.append("  ".join(aligned).rstrip())
+        lines.append((" " * gap).join(aligned).rstrip())
     return lines
