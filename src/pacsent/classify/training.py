@@ -498,8 +498,8 @@ def choose_min_coverage(
     It is smaller than `_MIN_COVERAGE` for training texts in a language, or of a kind, of which the
     encoder knows few words.
     """
-    # Without an encoder one known word is enough. Coverage counts single words: it is not known of
-    # an encoder that does not list its words, nor where all n-grams have several words.
+    # Without an encoder one in-vocabulary word is enough. Coverage counts single words: it has no
+    # value for an encoder that does not list its words, or where all n-grams have several words.
     common_words = list_encoder_words(encoder, N_COMMON_WORDS)
     has_single_words = ngrams.sizes[0] == 1
     if encoder is None or common_words is None or not has_single_words:
