@@ -32,7 +32,8 @@ GROUPS = (
     "SkipGram Corpus Vocabulary WordVectors",
     "WordVectors words.compress words.Pieces words.train_pieces SkipGram",
     "make_encoder list_encoders evaluate sentences.SentenceVectorizer "
-    "sentences.EmptySentenceWarning",
+    "sentences.EmptySentenceWarning text.LowCoverageWarning",
+    "web.export_html CertifiedClassifier classify.Diagnostics",
     "sentences.as_encoder sentences.ExternalEncoder sentences.RemoteEncoder make_encoder",
     "load save",
     "datasets.load_banking datasets.load_books",

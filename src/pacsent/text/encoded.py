@@ -9,7 +9,14 @@ _MAKE = "Make it with vocabulary.encode(texts)."
 
 
 class LowCoverageWarning(UserWarning):
-    """Most words of a text are not in the vocabulary: it is likely the wrong one."""
+    """Warning that most words of the texts are not in the vocabulary, likely the wrong one.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> warnings.simplefilter("error", LowCoverageWarning)  # raise it instead
+    >>> warnings.simplefilter("default", LowCoverageWarning)
+    """
 
 
 class Encoded(NamedTuple):

@@ -59,6 +59,19 @@ def export_html(
         Error rate that answers and prediction sets guarantee; None as in `AnswerRule`.
     overwrite : bool, default=False
         Replace a file that exists.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from pacsent import CertifiedClassifier, TextClassifier
+    >>> texts = [f"good film {n}" if n % 2 else f"dull play {n}" for n in range(200)]
+    >>> labels = ["good" if n % 2 else "bad" for n in range(200)]
+    >>> classifier = CertifiedClassifier(TextClassifier(None), random_state=0).fit(texts, labels)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     export_html(classifier, Path(folder) / "page.html", error=0.1)
+    ...     "<title>Text classifier: bad, good</title>" in (Path(folder) / "page.html").read_text()
+    True
     """
     model = getattr(classifier, "estimator_", classifier)
     if not isinstance(model, TextClassifier) or model.target_type_ != "classes":
