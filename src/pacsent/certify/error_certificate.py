@@ -594,7 +594,7 @@ class ErrorCertificate(HeldOutCertificate, CountCertificate):
         return phrases
 
     def _tables(self) -> dict[str, list[tuple[str, ...]]]:
-        classes = [("class", "error rate at most", "wrong", "texts")]
+        classes: list[tuple[str, ...]] = [("class", "error rate at most", "wrong", "texts")]
         for name in self.class_counts:
             n, n_wrong = self._counts_of("class", name)
             limit = rounded_up(self.class_error_upper[name]) if n else "-"
@@ -603,7 +603,9 @@ class ErrorCertificate(HeldOutCertificate, CountCertificate):
             mean_error = rounded_up(self.balanced_error_upper)
             classes.append(("mean over classes with texts", mean_error, "", ""))
 
-        predictions = [("prediction", "precision at least", "right", "texts")]
+        predictions: list[tuple[str, ...]] = [
+            ("prediction", "precision at least", "right", "texts")
+        ]
         for name in self.prediction_counts:
             n, n_wrong = self._counts_of("prediction", name)
             precision = rounded_down(1 - self.prediction_error_upper[name])
