@@ -554,6 +554,23 @@ def test_a_table_is_certified_in_the_shell(table, tmp_path):
     assert json.loads(out.read_text()) == json.loads(done.stdout)
 
 
+def test_the_tables_of_classes_with_long_names_fit_in_eighty_columns(rng):
+    labels, predictions = draw_predictions(rng, 300)
+    longest_name = "n" * 54
+    names = {1: longest_name}
+
+    certificate = certify_predictions(
+        [names.get(label, f"class {label}") for label in labels],
+        [names.get(label, f"class {label}") for label in predictions],
+        recall="all",
+        precision="all",
+    )
+
+    table_lines = [line for line in str(certificate).splitlines() if longest_name in line]
+    assert len(table_lines) == 2
+    assert max(map(len, table_lines)) <= 80
+
+
 def test_a_certificate_that_exists_is_not_overwritten_in_the_shell(table, tmp_path):
     out = tmp_path / "c.json"
     out.write_text("{}")

@@ -594,7 +594,11 @@ class ErrorCertificate(HeldOutCertificate, CountCertificate):
         return phrases
 
     def _tables(self) -> dict[str, list[tuple[str, ...]]]:
-        classes: list[tuple[str, ...]] = [("class", "error rate at most", "wrong", "texts")]
+        # Headers of two lines leave 54 of 80 characters for names.
+        classes: list[tuple[str, ...]] = [
+            ("", "error rate", "", ""),
+            ("class", "at most", "wrong", "texts"),
+        ]
         for name in self.class_counts:
             n, n_wrong = self._counts_of("class", name)
             limit = rounded_up(self.class_error_upper[name]) if n else "-"
@@ -604,15 +608,20 @@ class ErrorCertificate(HeldOutCertificate, CountCertificate):
             classes.append(("mean over classes with texts", mean_error, "", ""))
 
         predictions: list[tuple[str, ...]] = [
-            ("prediction", "precision at least", "right", "texts")
+            ("", "precision", "", ""),
+            ("prediction", "at least", "right", "texts"),
         ]
         for name in self.prediction_counts:
             n, n_wrong = self._counts_of("prediction", name)
             precision = rounded_down(1 - self.prediction_error_upper[name])
             predictions.append((name, precision, f"{n - n_wrong:,}", f"{n:,}"))
 
-        tables = {"Classes": classes, "Precision": predictions}
-        return {title: rows for title, rows in tables.items() if len(rows) > 1}
+        tables = {}
+        if self.class_counts:
+            tables["Classes"] = classes
+        if self.prediction_counts:
+            tables["Precision"] = predictions
+        return tables
 
     def _precision_statements(self) -> list[str]:
         """A phrase about the precision of each predicted class."""
