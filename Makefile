@@ -94,7 +94,7 @@ hostile: $(DEV) ## wrong calls, commands, requests, servers, folders and signals
 
 bench: $(DEV)  ## every benchmark with its baselines (installs the baselines; takes a while)
 	$(PIP) -e '.[bench,serve,test-browser]'
-	for job in alternatives printed cold train encode solve certify search serve serve_classifier simulate english encoders classify few_labels solver classify_bounds comparison drift guarantees html_page idf_cost own_posteriors pac_bayes posterior_variance protocol labels label_checking judges judge_leaks judge_fit repeats targets multilingual own_language many_classes scale train_gpu vectors_in_classifier growth cluster; do \
+	for job in alternatives banking_example printed cold train encode solve certify search serve serve_classifier simulate english encoders classify few_labels solver classify_bounds comparison drift guarantees html_page idf_cost own_posteriors pac_bayes posterior_variance protocol labels label_checking judges judge_leaks judge_fit repeats targets multilingual own_language many_classes scale train_gpu vectors_in_classifier growth cluster; do \
 	    $(BIN)/python benchmarks/$$job.py --save || exit 1; done
 
 check-results: ## list the result files of benchmarks that describe an older version of what they measure

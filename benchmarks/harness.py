@@ -155,11 +155,12 @@ def commit() -> str:
 
 def finish(
     benchmark: str, rows: list[dict], *, summary: dict, title: str = "", save=False,
-    name="default", where: dict | None = None,
+    name="default", where: dict | None = None, details: dict | None = None,
 ):  # fmt: skip
     """Print the table, save it if asked, and end with the one JSON line.
 
-    `where` describes the machine, if the numbers come from another one than this.
+    `where` describes the machine, if the numbers come from another one than this; `details` are
+    saved with the rows and not printed.
     """
     _show(title or benchmark, rows)
     result = {
@@ -167,6 +168,7 @@ def finish(
         "title": title,
         "summary": summary,
         "rows": rows,
+        **(details or {}),
         "machine": where or machine(),
         "pacsent": pacsent.__version__,
         "commit": commit(),

@@ -34,6 +34,7 @@ CLASSIFIER = (
 )
 MEASURED = {  # packages and modules of each benchmark
     "alternatives": (*CLASSIFIER, "certify", "predict"),
+    "banking_example": (*CLASSIFIER, "certify", "predict"),
     "certify": ("bounds", "certify", "paper"),
     "classify": CLASSIFIER,
     "classify_bounds": ("paper", "certify", "predict"),

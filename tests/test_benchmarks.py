@@ -68,6 +68,7 @@ def test_the_divergence_of_a_gaussian_process_is_that_of_its_values(monkeypatch)
 # need a GPU (train_gpu), texts that are not part of the data, or are tested with their package.
 RUNS = {
     "alternatives --draws 1": (),
+    "banking_example": (),
     "classify accuracy --sets subj --seeds 1": (),
     "classify few --sets subj --labels 20": (),
     "classify speed --sets subj": (),
