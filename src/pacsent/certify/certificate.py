@@ -346,18 +346,42 @@ class Certificate(ABC):
 
     @abstractmethod
     def summary(self) -> str:
-        """The guarantee itself, in one or two sentences."""
+        """The guarantee itself, in one or two sentences.
+
+        Returns
+        -------
+        str
+        """
 
     def statements(self) -> list[tuple[str, str]]:
-        """Further bounds: (title, text)."""
+        """Further bounds.
+
+        Returns
+        -------
+        list of (str, str)
+            Title and text of each.
+        """
         return []
 
     def measurements(self) -> list[tuple[str, str]]:
-        """What was measured: (title, text)."""
+        """Measurements that the bounds were computed from.
+
+        Returns
+        -------
+        list of (str, str)
+            Title and text of each.
+        """
         return []
 
     def rows(self) -> list[tuple[str, str]]:
-        """What the guarantee rests on: (title, text)."""
+        """Everything that the guarantee rests on.
+
+        Returns
+        -------
+        list of (str, str)
+            Title and text of the bounds, measurements, repeats, assumption, provenance and
+            corrections.
+        """
         rows = self.statements() + self.measurements()
         repeated = self.repeated()
         if repeated:
@@ -369,17 +393,39 @@ class Certificate(ABC):
         return rows
 
     def repeated(self) -> str:
-        """Which examples repeat others; empty where none does."""
+        """Examples that were not counted because they repeat others.
+
+        Returns
+        -------
+        str
+            A sentence; empty where no example repeats another.
+        """
         if not self.n_duplicates:
             return ""
         return f"{self.n_duplicates:,} not counted."
 
     def origin(self) -> str:
-        """Where the examples come from."""
+        """Origin of the examples: held out, checked against the training texts, or given.
+
+        Returns
+        -------
+        str
+            A sentence.
+        """
         return f"{self.provenance}."
 
     def corrected_for(self) -> str:
-        """The choices that a union bound covers, in words."""
+        """Choices that a union bound covers, in words.
+
+        Returns
+        -------
+        str
+            A sentence.
+
+        References
+        ----------
+        Theorem 11 of docs/theory.md.
+        """
         if self.n_candidates == 1:
             return "none. If this is the best of J models or settings, pass n_candidates=J."
         chosen = ", ".join(f"{n} {name}" for name, n in self.corrections.items())

@@ -402,6 +402,18 @@ class ErrorCertificate(HeldOutCertificate, CountCertificate):
 
     @staticmethod
     def count(*counted: Any, **options: Any) -> dict[str, Any]:
+        """Count texts and errors, in total, by class and by group.
+
+        Parameters
+        ----------
+        *counted, **options
+            As `count_errors` takes them.
+
+        Returns
+        -------
+        dict
+            Fields of the certificate that its bounds are computed from.
+        """
         return count_errors(*counted, **options)
 
     def _labels(self, model: Any, y: Any, n: int) -> list:

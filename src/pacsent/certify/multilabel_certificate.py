@@ -106,6 +106,18 @@ class MultilabelCertificate(HeldOutCertificate):
 
     @staticmethod
     def count(*counted: Any, **options: Any) -> dict[str, Any]:
+        """Count texts and errors, in total, by label and by group.
+
+        Parameters
+        ----------
+        *counted, **options
+            As `count_matches` takes them.
+
+        Returns
+        -------
+        dict
+            Fields of the certificate that its bounds are computed from.
+        """
         return count_matches(*counted, **options)
 
     def _labels(self, model: Any, y: Any, n: int) -> np.ndarray:

@@ -184,7 +184,18 @@ class LearningCurve:
         return _interval((at_n - c) * growth)
 
     def describe_calibration_cost(self, n_held_out: int) -> str:
-        """The cost of holding out that many labels, in a sentence."""
+        """Sentence about what holding out labels costs in accuracy.
+
+        Parameters
+        ----------
+        n_held_out : int
+            Number of labels that are held out.
+
+        Returns
+        -------
+        str
+            The median cost in points of accuracy, with a credible interval.
+        """
         low, middle, high = (100 * cost for cost in self.calibration_cost(n_held_out))
         smallest = self.sizes[0]
         largest = self.sizes[-1]
@@ -195,10 +206,22 @@ class LearningCurve:
         )
 
     def best_calibration_size(self, delta: float = 0.05) -> tuple[float, float]:
-        """The fraction to hold out that certifies the smallest error, and that error, on average.
+        """Fraction of the labels to hold out that certifies the smallest error, on average.
 
         With a fraction f of n labels held out, the classifier has (1 - f) n labels and its Clopper-
         Pearson bound f n.
+
+        Parameters
+        ----------
+        delta : float, default=0.05
+            Probability that the bound may be violated.
+
+        Returns
+        -------
+        fraction : float
+            Fraction of the labels to hold out.
+        error : float
+            The certified error with this fraction, averaged over the posterior of the curve.
         """
         bounds = [self._mean_certified_error(fraction, delta) for fraction in _HOLDOUT_FRACTIONS]
         bound, fraction = min(zip(bounds, _HOLDOUT_FRACTIONS))

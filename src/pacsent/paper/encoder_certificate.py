@@ -138,7 +138,18 @@ class EncoderCertificate(Certificate):
 
     @abstractmethod
     def measure_again(self, sample: "Sample") -> "EncoderCertificate":
-        """By the function that measures this kind."""
+        """Certify a sample once more, by the function that measures this kind of certificate.
+
+        Parameters
+        ----------
+        sample : Sample
+            Documents and encoder, prepared as for the first time.
+
+        Returns
+        -------
+        EncoderCertificate
+            A certificate to compare with this one.
+        """
 
     def verify(self, texts: Any = None, encoder: Any = None) -> Verified:
         """Check the certificate; raise a ValueError that names what does not fit.
@@ -227,7 +238,13 @@ class EncoderCertificate(Certificate):
         return rows
 
     def theorem_1(self) -> str:
-        """The paper's bound on the same numbers; empty for a loss that it does not cover."""
+        """Bound of Theorem 1 of the paper on the same numbers.
+
+        Returns
+        -------
+        str
+            A sentence; empty for a loss that the theorem does not cover.
+        """
         return ""
 
     def parts(self) -> str:

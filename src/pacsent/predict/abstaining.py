@@ -254,7 +254,19 @@ class Abstaining:
     uniform: float = 1.0
 
     def predict(self, X: Iterable[str]) -> list:
-        """The likeliest class of each text, None where it abstains or can read nothing."""
+        """Predict classes, or None where the classifier abstains.
+
+        Parameters
+        ----------
+        X : iterable of str
+            Texts.
+
+        Returns
+        -------
+        list of (label or None), of length n_texts
+            The likeliest class of each text; None where its probability is below the threshold, or
+            where no word of the text is known.
+        """
         X = samples_for(self.classifier, X)
         log_proba = self.classifier.predict_log_proba(X)
         covered = coverage.are_covered(self.classifier, X)

@@ -754,7 +754,18 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
 
     @classmethod
     def from_state(cls, state: State) -> "CertifiedClassifier":
-        """The inverse of `state`, for arrays that anybody may have written: all are checked."""
+        """Inverse of `state`, for arrays that anybody may have written: all are checked.
+
+        Parameters
+        ----------
+        state : State
+            Configuration, tensors and parts, as `state` returned them.
+
+        Returns
+        -------
+        CertifiedClassifier
+            The fitted classifier. A ValueError says what does not fit.
+        """
         estimator = state.parts["estimator"]
         if not hasattr(estimator, "out_of_fold_"):
             raise ValueError("its estimator is no TextClassifier")

@@ -48,7 +48,12 @@ class SearchCertificate(RepeatsCertificate, CountCertificate):
         RepeatsCertificate._check(self)
 
     def summary(self) -> str:
-        """The bound and its conditions, as sentences."""
+        """Bound and its conditions, as sentences.
+
+        Returns
+        -------
+        str
+        """
         new_queries = _NEW_QUERIES[self.repeats]
         guaranteed_percentage = rounded_down(100 * (1 - self.error_upper), 3)
 
@@ -64,7 +69,13 @@ class SearchCertificate(RepeatsCertificate, CountCertificate):
         return text + self.describe_repeats()
 
     def measurements(self) -> list[tuple[str, str]]:
-        """Names and values of what the certificate prints below its summary."""
+        """Names and values of what the certificate prints below its summary.
+
+        Returns
+        -------
+        list of (str, str)
+            Title and text of each.
+        """
         return [
             ("Index", f"{self.n_texts:,} texts."),
             ("Bound", f"misses at most {rounded_up(self.error_upper)} (Clopper-Pearson)."),

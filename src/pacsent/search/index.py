@@ -68,7 +68,13 @@ class Hits(list):
         self.no_answer = not self
 
     def summary(self) -> str:
-        """The guarantee and its conditions, as a sentence."""
+        """Guarantee of a search and its conditions.
+
+        Returns
+        -------
+        str
+            A sentence; empty for a search without a certificate.
+        """
         return self._guarantee
 
 

@@ -164,7 +164,13 @@ class EncoderMixin(TransformerMixin):
         return np.clip(A @ B.T, -1.0, 1.0)
 
     def summed_table(self) -> VectorTable | None:
-        """The table of which a vector is a multiple of the sum of rows; None where it is not."""
+        """Table of which a sentence vector is a multiple of the sum of rows.
+
+        Returns
+        -------
+        VectorTable or None
+            None where a vector is no such sum.
+        """
         return None
 
     def probe_vectors(self) -> np.ndarray:

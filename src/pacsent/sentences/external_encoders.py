@@ -198,11 +198,23 @@ class ExternalEncoder(BaseEncoder):
         return vectors
 
     def probe_vectors(self) -> np.ndarray:
-        """Vectors of the ten sentences; of a server those of now, not those in its cache."""
+        """Encode ten fixed sentences, by which encoders are distinguished.
+
+        Returns
+        -------
+        array of float32, shape (10, n_dims)
+            Vectors computed now: those of a server never come from its cache.
+        """
         return self._checked(self._source.current_probe(), list(PROBE), 0)
 
     def accept_probe(self, vectors: np.ndarray) -> None:
-        """Compare the vectors of the ten sentences with those in the cache of a server."""
+        """Compare the vectors of the ten sentences with those in the cache of a server.
+
+        Parameters
+        ----------
+        vectors : array of float32, shape (10, n_dims)
+            Vectors of the probe, as `probe_vectors` returned them.
+        """
         self._source.accept_probe(vectors)
 
     def state(self) -> State:
@@ -216,9 +228,19 @@ class ExternalEncoder(BaseEncoder):
 
     @classmethod
     def from_state(cls, state: State) -> "ExternalEncoder":
-        """The inverse of `state`, without the encoder, which must be attached.
+        """Inverse of `state`, without the encoder, which must be attached.
 
         A URL among the names is not contacted: whoever wrote the folder would receive the texts.
+
+        Parameters
+        ----------
+        state : State
+            Configuration and tensors, as `state` returned them.
+
+        Returns
+        -------
+        ExternalEncoder
+            The encoder, to be attached with `attach` before it encodes.
         """
         name = str(state.config.get("name"))
         encoder = cls(_MissingSource(name), name=name)

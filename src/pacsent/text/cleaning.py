@@ -34,13 +34,32 @@ def clean_files(
 ) -> int:
     """Clean text files of any size, as Nozawa and Sato do or for any language.
 
-    The inputs are plain or compressed (.gz, .bz2, .xz, .zst), or '-' for stdin. The output appears
-    at its place when it is complete; None or '-' is stdout. Returns the number of bytes written,
-    which are the same for any `n_jobs` (processes).
-
     With `wiki` the inputs are MediaWiki dumps, and the output is byte for byte that of wikifil.pl:
     the visible text of all articles on one line. Otherwise each line is cleaned as by `clean`, or
     with normalize="unicode" keeps the tokens of `unicode_words`, and stays a line.
+
+    Parameters
+    ----------
+    inputs : path or iterable of paths
+        Plain or compressed files (.gz, .bz2, .xz, .zst), or '-' for stdin.
+    output : path, optional
+        The file appears at its place when it is complete; None or '-' is stdout.
+    wiki : bool, default=False
+        The inputs are MediaWiki dumps.
+    normalize : {"paper", "unicode"}, default="paper"
+        Letters a-z and spelled digits, or words of any language.
+    n_jobs : int, optional
+        Number of processes, by default one for each processor. The output is the same for any
+        number.
+    verbose : bool, default=False
+        Show the progress on stderr.
+    overwrite : bool, default=False
+        Replace an output that exists.
+
+    Returns
+    -------
+    int
+        Number of bytes written.
     """
     paths = [inputs] if isinstance(inputs, str | os.PathLike) else list(inputs)
     if normalize not in ("paper", "unicode"):

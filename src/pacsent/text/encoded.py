@@ -38,14 +38,38 @@ class Encoded(NamedTuple):
 
     @classmethod
     def from_lengths(cls, ids: np.ndarray, lengths: np.ndarray) -> "Encoded":
-        """The sentences whose token ids are in a row, with this number of tokens each."""
+        """Sentences whose token ids follow each other, without unknown tokens.
+
+        Parameters
+        ----------
+        ids : array of int, shape (n_tokens,)
+            Word ids of all sentences, one sentence after the other.
+        lengths : array of int, shape (n_sentences,)
+            Number of tokens of each sentence.
+
+        Returns
+        -------
+        Encoded
+        """
         offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
         n_unknown = np.zeros(len(lengths), dtype=np.int64)
         return cls(ids.astype(np.int32), offsets, n_unknown)
 
     def take(self, rows: ArrayLike) -> "Encoded":
-        """The sentences in `rows`, in that order.
+        """Select sentences.
 
+        Parameters
+        ----------
+        rows : array of int, shape (n_rows,)
+            Indices of sentences, in any order, repeated or not.
+
+        Returns
+        -------
+        Encoded
+            Copies of the sentences in `rows`, in that order.
+
+        Examples
+        --------
         >>> Encoded(np.arange(5), np.array([0, 2, 5]), np.zeros(2, int)).take([1, 0]).ids.tolist()
         [2, 3, 4, 0, 1]
         """
@@ -65,10 +89,22 @@ class Encoded(NamedTuple):
         return self.ids.size / n_all if n_all else float("nan")
 
     def checked(self, n_words: int) -> "Encoded":
-        """Itself, if its arrays belong together and its ids are below `n_words`; else ValueError.
+        """Return itself, if its arrays fit together and its ids are below `n_words`.
 
         Integers of another width become those above; nothing is copied where they are right.
 
+        Parameters
+        ----------
+        n_words : int
+            Number of words of the vocabulary.
+
+        Returns
+        -------
+        Encoded
+            A ValueError names what does not fit.
+
+        Examples
+        --------
         >>> Encoded(np.array([0, 7]), np.array([0, 2]), np.array([0])).checked(5)
         Traceback (most recent call last):
         ...

@@ -42,8 +42,18 @@ def choose_normalize(sample: str) -> tuple[str, str]:
 
 
 def clean(text: str) -> str:
-    """The last stage of the paper's filter: a-z lower-cased, digits spelled, the rest one space.
+    """Apply the paper's last filter: a-z lower-cased, digits spelled, the rest one space.
 
+    Parameters
+    ----------
+    text : str
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
     >>> clean("Route 66, café!")
     'route six six caf'
     """
@@ -54,8 +64,18 @@ def clean(text: str) -> str:
 
 
 def tokenise_paper(text: str) -> list[str]:
-    """Tokens of the paper's preprocessing.
+    """Split a text into tokens as the paper does.
 
+    Parameters
+    ----------
+    text : str
+
+    Returns
+    -------
+    list of str
+
+    Examples
+    --------
     >>> tokenise_paper("Route 66, café!")
     ['route', 'six', 'six', 'caf']
     """
@@ -93,10 +113,20 @@ def unicode_words(text: str) -> list[str]:
 
 
 def tokenise_unicode(text: str) -> list[str]:
-    """Tokens of any language: `unicode_words`, and characters where words have no spaces.
+    """Split a text of any language: `unicode_words`, and characters where words have no spaces.
 
     Chinese, Japanese and Thai give every character and every two that follow each other.
 
+    Parameters
+    ----------
+    text : str
+
+    Returns
+    -------
+    list of str
+
+    Examples
+    --------
     >>> tokenise_unicode("L’été à 東京都")
     ["l'été", 'à', '東', '東京', '京', '京都', '都']
     """

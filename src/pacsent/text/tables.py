@@ -558,8 +558,21 @@ def stream_texts(
 ) -> Iterator[str]:
     """Yield texts one after the other in constant memory: a line each, or a column of a table.
 
-    A name in .csv, .tsv, .jsonl or .parquet, compressed or not, is a table; `kind` is the format of
-    stdin (`-`) and other names. `report` is called with a sentence about what was read, at the end.
+    Parameters
+    ----------
+    path : str or path
+        A name in .csv, .tsv, .jsonl or .parquet, compressed or not, is a table; any other file has
+        one text per line.
+    text_column : str, optional
+        Name of the column of a table, by default `text`, or the only column.
+    kind : str, optional
+        Format of stdin (`-`) and of other names.
+    report : callable, optional
+        Called at the end with a sentence about what was read.
+
+    Yields
+    ------
+    str
     """
     n_rows = 0
     with TextTable(path, kind=kind, text_column=text_column) as table:
@@ -593,11 +606,29 @@ def read_labelled_texts(
     kind: str | None = None,
     report: Report | None = None,
 ) -> tuple[list[str], list[str], list[str] | None]:
-    """Return the texts, labels and groups (or None) of a table, or of `label<TAB>text` lines.
+    """Read the texts, labels and groups of a table, or of `label<TAB>text` lines.
 
-    A table is CSV, TSV, JSON lines or Parquet, compressed or not, by its name or by `kind`; any
-    other file has lines of label<TAB>text. `group_column` is that of the group (the book, the
-    author, the day) that a text is from. `report` is called with a sentence about what was read.
+    Parameters
+    ----------
+    path : str or path
+        A table (CSV, TSV, JSON lines or Parquet, compressed or not, by its name or by `kind`); any
+        other file has lines of label<TAB>text.
+    text_column, label_column : str, optional
+        Names of the columns, by default `text` and `label`.
+    group_column : str, optional
+        Column of the group (the book, the author, the day) that a text is from.
+    kind : str, optional
+        Format of stdin (`-`) and of names without an ending: "csv", "tsv", "jsonl", "parquet" or
+        "text".
+    report : callable, optional
+        Called with a sentence about what was read.
+
+    Returns
+    -------
+    texts : list of str
+    labels : list of str
+    groups : list of str or None
+        None without a `group_column`.
     """
     table = read_labelled_table(
         path,

@@ -9,13 +9,21 @@ _MAX_NAMED_COLUMNS = 6  # in a message
 
 
 def as_texts(X: Any, name: str = "texts") -> list[str]:
-    """Return the texts of `X` as a list of str; anything else is an error that names what was
-    passed.
+    """Return the texts of `X` as a list of str; an error names anything else.
 
-    `X` is a list, tuple, Series, array of one dimension, generator, or a table with one column: a
-    DataFrame of pandas or polars, or pyarrow's Table. A generator is read once. `name` is the
-    argument in error messages.
+    Parameters
+    ----------
+    X : list, tuple, Series, array of one dimension, generator, or table with one column
+        A table is a DataFrame of pandas or polars, or pyarrow's Table. A generator is read once.
+    name : str, default="texts"
+        Name of the argument in error messages.
 
+    Returns
+    -------
+    list of str
+
+    Examples
+    --------
     >>> as_texts(np.array(["a quiet film", "good"]))
     ['a quiet film', 'good']
     >>> as_texts(["good", None])
@@ -60,6 +68,20 @@ def as_sentences(X: Any, name: str = "X") -> Iterable:
     This is `as_texts` for methods that also take lists of tokens, or that read a generator bit by
     bit.
 
+    Parameters
+    ----------
+    X : iterable, or table with one column
+        Texts or lists of tokens.
+    name : str, default="X"
+        Name of the argument in error messages.
+
+    Returns
+    -------
+    iterable
+        A TypeError says what was passed where `X` is a str, a dict or no iterable.
+
+    Examples
+    --------
     >>> as_sentences({"a quiet film": 1})
     Traceback (most recent call last):
     ...
