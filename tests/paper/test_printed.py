@@ -6,38 +6,46 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import optimize, sparse, stats
 
 from pacsent import WordVectors, paper
+from pacsent.arrays import unit_rows
 from pacsent.bounds import pac_bayes as bounds
 from pacsent.paper import evaluation, printed, reproduction
 from pacsent.paper.method_rows import ROWS, features
 from pacsent.paper.printed import sgd, word_training
 from pacsent.paper.printed.bound_over_posteriors import terms
-from pacsent.sentences import AverageVectorizer
+from pacsent.sentences import AverageVectorizer, PBNegVectorizer
 from pacsent.text.encoded import Encoded
 
 
 @pytest.fixture(scope="module")
 def numbers(golden):
+    """The golden numbers of the methods."""
     return golden("methods")
 
 
 @pytest.fixture(scope="module")
 def given():
+    """The worked example."""
     return printed.example()
 
 
 @pytest.fixture(scope="module")
-def encoded(given):
-    return given.words.vocabulary.encode(given.texts)
-
-
-@pytest.fixture(scope="module")
-def counts(given, encoded):
-    return sparse.csr_matrix(given.words.vocabulary.count(encoded), dtype=float)
+def counts(given):
+    """Of the words of the example in each of its sentences."""
+    vocabulary = given.words.vocabulary
+    encoded = vocabulary.encode(given.texts)
+    return sparse.csr_matrix(vocabulary.count(encoded), dtype=float)
 
 
 def tables_of(name, given):
-    tables = given.I_hat, given.O_hat
-    return tables[::-1] if name.startswith("i-") else tables
+    """Both matrices in the order of a method: its prefix "i-" swaps them."""
+    if name.startswith("i-"):
+        return given.O_hat, given.I_hat
+    return given.I_hat, given.O_hat
+
+
+def kl_of(row):
+    """The name of the penalty of a golden row."""
+    return "printed" if row["kl"] == "paper" else "exact"
 
 
 def test_the_example_is_the_golden_one(numbers, given):
@@ -49,69 +57,127 @@ def test_the_example_is_the_golden_one(numbers, given):
     assert [list(s) for s in given.sentences] == facts["sentences"]
 
 
+class Sentence:
+    """One sentence of the example: its tokens, their rows of both matrices and their IDF."""
+
+    def __init__(self, given, number):
+        self.tokens = given.sentences[number]
+        self.inputs = given.I_hat[self.tokens]
+        self.outputs = given.O_hat[self.tokens]
+        self.idf = given.idf[self.tokens]
+        self.tables = self.inputs, self.outputs
+
+
+@pytest.fixture(scope="module")
+def sentences(given):
+    """Those of the example."""
+    return [Sentence(given, number) for number in range(3)]
+
+
+@pytest.fixture(scope="module")
+def sentence(sentences):
+    """The first, of five tokens."""
+    return sentences[0]
+
+
+def minimise(loss):
+    """The mean and the variance at which loss(mean, variance) is smallest."""
+
+    def of_vector(x):
+        return loss(x[:-1], np.exp(x[-1]))
+
+    options = {"ftol": 1e-16, "gtol": 1e-9}
+    found = optimize.minimize(of_vector, np.zeros(5), method="L-BFGS-B", options=options)
+    return found.x[:-1], np.exp(found.x[-1])
+
+
+def kl_of_gaussians(mean, variance, prior_mean, prior_variance):
+    """Between two spherical Gaussians of four dimensions, written out."""
+    ratio = variance / prior_variance
+    of_means = np.sum((mean - prior_mean) ** 2, axis=-1) / prior_variance
+    return 0.5 * (of_means + 4 * (ratio - 1 - np.log(ratio)))
+
+
 # ---- the KL ----------------------------------------------------------------------------------
 
 
-def test_kl_as_printed_and_exact_are_golden(numbers, given):
+def test_kl_as_printed_and_exact_are_golden(numbers, sentences):
     for row in numbers["kl"]:
-        B = given.O_hat[given.sentences[row["sentence"]]]
-        var_P = row["sigma_P2"]
-        mu = row["mu"]
-        var_Q = np.exp(row["rho"])
+        outputs = sentences[row["sentence"]].outputs
+        posterior = row["mu"], np.exp(row["rho"])
 
-        exact = printed.kl_exact(mu, var_Q, B, var_P)
-        as_printed = printed.kl_printed(mu, var_Q, B, var_P)
+        exact = printed.kl_exact(*posterior, outputs, row["sigma_P2"])
+        as_printed = printed.kl_printed(*posterior, outputs, row["sigma_P2"])
 
         assert_allclose(exact, row["KL_exact_poe"], rtol=1e-13)
         assert_allclose(as_printed, row["paper_eq_explicit_kl_poe_WRONG"], rtol=1e-13)
 
 
-def test_parts_of_the_kl_are_golden(numbers, given):
+def test_parts_of_the_kl_are_golden(numbers, sentences):
     for row in numbers["kl"]:
-        B = given.O_hat[given.sentences[row["sentence"]]]
-        var_P = row["sigma_P2"]
-        var_Q = np.exp(row["rho"])
+        outputs = sentences[row["sentence"]].outputs
 
-        penalty = printed.penalty_printed(row["mu"], var_Q, B, lam=1.0, var_P=var_P)
+        normaliser = printed.log_normaliser(outputs, row["sigma_P2"])
+        entropy = printed.entropy(np.exp(row["rho"]), 4)
 
-        assert_allclose(printed.log_normaliser(B, var_P), row["logZ"], rtol=1e-13)
-        assert_allclose(printed.entropy(var_Q, 4), row["entropy_Q"], rtol=1e-13)
-        assert_allclose(sum(penalty), row["paper_penalty_times_lambda"], rtol=1e-13)
+        assert_allclose(normaliser, row["logZ"], rtol=1e-13)
+        assert_allclose(entropy, row["entropy_Q"], rtol=1e-13)
 
 
-def test_kl_exact_is_the_mean_log_ratio_of_densities_and_kl_printed_is_not(given, rng):
-    B = given.O_hat[given.sentences[0]]
-    mu = np.array([0.2, -0.1, 0.3, 0.0])
-    var_Q = 0.4
-    h = mu + np.sqrt(var_Q) * rng.standard_normal((400_000, 4))
+def test_the_printed_penalty_is_golden(numbers, sentences):
+    for row in numbers["kl"]:
+        outputs = sentences[row["sentence"]].outputs
+        posterior = row["mu"], np.exp(row["rho"])
 
-    log_Q = stats.multivariate_normal(mu, var_Q * np.eye(4)).logpdf(h)
-    log_experts = sum(stats.multivariate_normal(o, np.eye(4)).logpdf(h) for o in B)
-    ratio = log_Q - log_experts + printed.log_normaliser(B)
+        parts = printed.penalty_printed(*posterior, outputs, lam=1.0, var_P=row["sigma_P2"])
 
-    standard_error = ratio.std() / 400_000**0.5
-    exact = printed.kl_exact(mu, var_Q, B)
-    assert abs(ratio.mean() - exact) < 4 * standard_error
-    assert printed.kl_printed(mu, var_Q, B) < 0 < exact
+        assert_allclose(sum(parts), row["paper_penalty_times_lambda"], rtol=1e-13)
 
 
-def test_printed_penalty_is_exact_for_the_geometric_mean_of_the_priors(given):
-    B = given.O_hat[given.sentences[0]]
-    n, d = B.shape
-    lam = 2.0
-    var_P = 0.7
-    mu = np.array([0.2, -0.1, 0.3, 0.0])
-    var_Q = 0.4
+POSTERIOR_MEAN = np.array([0.2, -0.1, 0.3, 0.0])
 
-    penalty = sum(printed.penalty_printed(mu, var_Q, B, lam=lam, var_P=var_P))
 
-    ratio = var_Q / var_P
-    of_means = np.sum((mu - B.mean(axis=0)) ** 2) / (2 * var_P)
-    kl = of_means + d / 2 * (ratio - 1 - np.log(ratio))
-    assert_allclose(penalty, n / lam * kl + n * d / (2 * lam), rtol=1e-14)
+def test_kl_exact_is_the_mean_log_ratio_of_densities_and_kl_printed_is_not(sentence, rng):
+    posterior = stats.multivariate_normal(POSTERIOR_MEAN, 0.4)
+    experts = [stats.multivariate_normal(mean) for mean in sentence.outputs]
+    drawn = POSTERIOR_MEAN + 0.4**0.5 * rng.standard_normal((400_000, 4))
+
+    log_product = sum(expert.logpdf(drawn) for expert in experts)
+    log_prior = log_product - printed.log_normaliser(sentence.outputs)
+    log_ratio = posterior.logpdf(drawn) - log_prior
+
+    exact = printed.kl_exact(POSTERIOR_MEAN, 0.4, sentence.outputs)
+    as_printed = printed.kl_printed(POSTERIOR_MEAN, 0.4, sentence.outputs)
+    standard_error = log_ratio.std() / 400_000**0.5
+    assert abs(log_ratio.mean() - exact) < 4 * standard_error
+    assert as_printed < 0 < exact
+
+
+def test_printed_penalty_is_exact_for_the_geometric_mean_of_the_priors(sentence):
+    prior_mean = sentence.outputs.mean(axis=0)
+    kl = kl_of_gaussians(POSTERIOR_MEAN, 0.4, prior_mean, 0.7)
+
+    parts = printed.penalty_printed(POSTERIOR_MEAN, 0.4, sentence.outputs, lam=2.0, var_P=0.7)
+
+    constant = 5 * 4 / (2 * 2.0)  # of n tokens, d dimensions and lambda
+    assert_allclose(sum(parts), 5 / 2.0 * kl + constant, rtol=1e-14)
 
 
 # ---- squared loss ----------------------------------------------------------------------------
+
+
+def closed_form(row, given, form):
+    """Mean and variance of the method of a golden row."""
+    name, _, variant = row["method"].partition("/")
+    A_hat, B_hat = tables_of(name, given)
+    tokens = given.sentences[row["sentence"]]
+    tables = A_hat[tokens], B_hat[tokens]
+    settings = {"lam": row["lam"], "form": form}
+    if "IDF" not in name:
+        return printed.l2_posterior(*tables, var_P=row["sigma_P2"], **settings)
+    has_unit_prior = variant == "unit-prior"
+    weights = given.idf[tokens]
+    return printed.idf_l2_posterior(*tables, weights, unit_prior=has_unit_prior, **settings)
 
 
 @pytest.mark.parametrize(
@@ -123,18 +189,8 @@ def test_closed_forms_are_golden_in_all_three_forms(numbers, given, form, key):
     for row in numbers["closed_form"]:
         if "PB" not in row["method"]:
             continue
-        name, _, variant = row["method"].partition("/")
-        A_hat, B_hat = tables_of(name, given)
-        tokens = given.sentences[row["sentence"]]
-        A = A_hat[tokens]
-        B = B_hat[tokens]
-        lam = row["lam"]
-        if "IDF" in name:
-            mu, var_Q = printed.idf_l2_posterior(
-                A, B, given.idf[tokens], lam=lam, unit_prior=variant == "unit-prior", form=form
-            )
-        else:
-            mu, var_Q = printed.l2_posterior(A, B, lam=lam, var_P=row["sigma_P2"], form=form)
+
+        mu, var_Q = closed_form(row, given, form)
 
         assert_allclose(mu, row["mu"], rtol=1e-12, atol=1e-15)
         if key in row:
@@ -143,48 +199,55 @@ def test_closed_forms_are_golden_in_all_three_forms(numbers, given, form, key):
     assert n_tested > 66
 
 
-@pytest.mark.parametrize("has_idf", [False, True])
-@pytest.mark.parametrize("form", ["printed", "printed loss", "exact"])
-def test_a_blind_minimiser_ends_at_the_corrected_forms_and_not_at_the_printed_variance(
-    given, has_idf, form
-):
-    tokens = given.sentences[0]
-    A = given.I_hat[tokens]
-    B = given.O_hat[tokens]
-    n = 5
-    lam = 2.0
-    weights = given.idf[tokens] if has_idf else np.ones(n)
+def minimise_squared_loss(sentence, weights, beta, form):
+    """The mean and the variance of the method, by a general minimiser at lambda 2."""
     var_P = 1.0 / weights
-    beta = n * weights if has_idf else 1.0
 
-    def loss(x):
-        mu = x[:-1]
-        var_Q = np.exp(x[-1])
-        data = printed.squared_loss(mu, var_Q, A, beta)
+    def sum_of_kls(mu, var_Q):
+        distances = np.sum((mu - sentence.outputs) ** 2, axis=1)
+        ratio = var_Q / var_P
+        return 0.5 * np.sum(distances / var_P + 4 * (ratio - np.log(ratio)))
+
+    def loss(mu, var_Q):
+        data = printed.squared_loss(mu, var_Q, sentence.inputs, beta)
         if form == "exact":
-            return data + printed.kl_exact(mu, var_Q, B, var_P) / lam
-        of_means = np.sum((mu - B) ** 2, axis=1) / var_P
-        of_variances = 4 * (np.log(var_P / var_Q) + var_Q / var_P)
-        return data + 0.5 / lam * np.sum(of_means + of_variances)
+            return data + printed.kl_exact(mu, var_Q, sentence.outputs, var_P) / 2.0
+        return data + sum_of_kls(mu, var_Q) / 2.0
 
-    if has_idf:
-        mu, var_Q = printed.idf_l2_posterior(A, B, weights, lam=lam, form=form)
-    else:
-        mu, var_Q = printed.l2_posterior(A, B, lam=lam, form=form)
-
-    options = {"ftol": 1e-16, "gtol": 1e-9}
-    x = optimize.minimize(loss, np.zeros(5), method="L-BFGS-B", options=options).x
-    ratio = np.exp(x[-1]) / var_Q
-    assert_allclose(x[:-1], mu, atol=1e-5)
-    if form == "printed":
-        assert abs(ratio - 1.0) > 0.2
-    else:
-        assert_allclose(ratio, 1.0, rtol=1e-5)
+    return minimise(loss)
 
 
-def test_factor_of_the_main_text_doubles_lambda(given):
-    tokens = given.sentences[0]
-    arguments = given.I_hat[tokens], given.O_hat[tokens], given.idf[tokens]
+@pytest.fixture(params=["PB-L2", "PB-IDF-L2"])
+def both_routes(request, sentence):
+    """A function of the form of the loss: a general minimiser's result and the closed form."""
+
+    def solve(form):
+        if request.param == "PB-L2":
+            found = minimise_squared_loss(sentence, np.ones(5), 1.0, form)
+            return found, printed.l2_posterior(*sentence.tables, lam=2.0, form=form)
+        found = minimise_squared_loss(sentence, sentence.idf, 5 * sentence.idf, form)
+        return found, printed.idf_l2_posterior(*sentence.tables, sentence.idf, lam=2.0, form=form)
+
+    return solve
+
+
+@pytest.mark.parametrize("form", ["printed loss", "exact"])
+def test_a_blind_minimiser_ends_at_the_corrected_forms(both_routes, form):
+    (mu, var_Q), (formula_mu, formula_var_Q) = both_routes(form)
+
+    assert_allclose(mu, formula_mu, atol=1e-5)
+    assert_allclose(var_Q, formula_var_Q, rtol=1e-5)
+
+
+def test_a_blind_minimiser_ends_at_the_printed_mean_and_not_at_the_printed_variance(both_routes):
+    (mu, var_Q), (formula_mu, formula_var_Q) = both_routes("printed")
+
+    assert_allclose(mu, formula_mu, atol=1e-5)
+    assert abs(var_Q / formula_var_Q - 1.0) > 0.2
+
+
+def test_factor_of_the_main_text_doubles_lambda(sentence):
+    arguments = *sentence.tables, sentence.idf
 
     main_text, _ = printed.idf_l2_posterior(*arguments, lam=2.0, factor="main text")
     appendix, _ = printed.idf_l2_posterior(*arguments, lam=2.0)
@@ -194,160 +257,208 @@ def test_factor_of_the_main_text_doubles_lambda(given):
     assert np.abs(main_text - appendix).max() > 0.01
 
 
-def test_first_prior_has_n_times_the_mean_of_the_product(given):
-    B = given.O_hat[given.sentences[0]]
+def test_first_prior_has_n_times_the_mean_of_the_product(sentence):
+    of_product, _ = printed.product_prior(sentence.outputs)
 
-    mean, variance = printed.sum_prior(B)
+    mean, variance = printed.sum_prior(sentence.outputs)
 
-    assert_allclose(mean, 5 * printed.product_prior(B)[0])
+    assert_allclose(mean, 5 * of_product)
     assert variance == 1.0
 
 
-def test_first_posterior_minimises_its_own_objective(given):
-    tokens = given.sentences[0]
-    A = given.I_hat[tokens]
-    B = given.O_hat[tokens]
-    mean, _ = printed.sum_prior(B)
+def test_first_posterior_minimises_its_own_objective(sentence):
+    prior_mean, _ = printed.sum_prior(sentence.outputs)
 
-    def loss(x):
-        ratio = np.exp(x[-1])
-        kl = np.sum((x[:-1] - mean) ** 2) / 2 + 2 * (ratio - 1 - x[-1])
-        return printed.squared_loss(x[:-1], ratio, A) + kl / 3.0
+    def loss(mu, var_Q):
+        kl = kl_of_gaussians(mu, var_Q, prior_mean, 1.0)
+        return printed.squared_loss(mu, var_Q, sentence.inputs) + kl / 3.0
 
-    mu, var_Q = printed.sum_prior_posterior(A, B, lam=3.0)
+    mu, var_Q = printed.sum_prior_posterior(*sentence.tables, lam=3.0)
 
-    x = optimize.minimize(loss, np.zeros(5), method="L-BFGS-B", options={"ftol": 1e-16}).x
-    of_product, _ = printed.l2_posterior(A, B, lam=3.0)
-    assert_allclose(x[:-1], mu, atol=1e-4)
-    assert_allclose(np.exp(x[-1]), var_Q, rtol=1e-4)
+    best_mu, best_var_Q = minimise(loss)
+    of_product, _ = printed.l2_posterior(*sentence.tables, lam=3.0)
+    assert_allclose(best_mu, mu, atol=1e-4)
+    assert_allclose(best_var_Q, var_Q, rtol=1e-4)
     assert np.linalg.norm(mu - of_product) > 0.05
 
 
-def test_dividing_the_loss_by_its_largest_value_is_a_smaller_lambda(given):
-    tokens = given.sentences[1]
-    A = given.I_hat[tokens]
-    B = given.O_hat[tokens]
+def test_dividing_the_loss_by_its_largest_value_is_a_smaller_lambda(sentences):
+    inputs, outputs = sentences[1].tables
 
-    def loss(x):
-        var_Q = np.exp(x[-1])
-        data = printed.squared_loss(x[:-1], var_Q, A) / 25.0
-        return data + printed.kl_exact(x[:-1], var_Q, B) / 8.0
+    def loss(mu, var_Q):
+        data = printed.squared_loss(mu, var_Q, inputs)
+        return data / 25.0 + printed.kl_exact(mu, var_Q, outputs) / 8.0
 
     lam = printed.rescaled_loss_lambda(8.0, largest=25.0)
+    mu, _ = printed.l2_posterior(inputs, outputs, lam=lam)
 
-    mu, _ = printed.l2_posterior(A, B, lam=lam)
-    x = optimize.minimize(loss, np.zeros(5), method="L-BFGS-B", options={"ftol": 1e-16}).x
-    assert_allclose(x[:-1], mu, atol=1e-4)
+    best_mu, _ = minimise(loss)
+    assert_allclose(best_mu, mu, atol=1e-4)
 
 
-def test_unit_prior_of_its_row_is_the_formula(given):
+def test_unit_prior_of_its_row_is_the_formula(given, sentences):
     vectorizer = printed.make_printed("PB-IDF-L2 (unit prior)", given.words, lam=2.0)
 
     vectors = vectorizer.fit(given.texts).transform(given.texts)
 
-    for vector, tokens in zip(vectors, given.sentences):
-        A = given.I_hat[tokens]
-        B = given.O_hat[tokens]
-        mu, _ = printed.idf_l2_posterior(A, B, given.idf[tokens], lam=2.0, unit_prior=True)
+    for vector, sentence in zip(vectors, sentences):
+        arguments = *sentence.tables, sentence.idf
+        mu, _ = printed.idf_l2_posterior(*arguments, lam=2.0, unit_prior=True)
         assert_allclose(vector, mu, atol=1e-6)
 
 
-def test_sum_prior_of_its_row_is_the_formula(given):
+def test_sum_prior_of_its_row_is_the_formula(given, sentences):
     vectorizer = printed.make_printed("PB-L2 (sum prior)", given.words, lam=2.0)
 
     vectors = vectorizer.fit(given.texts).transform(given.texts)
 
-    for vector, tokens in zip(vectors, given.sentences):
-        mu, _ = printed.sum_prior_posterior(given.I_hat[tokens], given.O_hat[tokens], lam=2.0)
+    for vector, sentence in zip(vectors, sentences):
+        mu, _ = printed.sum_prior_posterior(*sentence.tables, lam=2.0)
         assert_allclose(vector, mu, atol=1e-6)
 
 
-def test_sub_sampling_weighs_each_token_by_its_chance_to_be_kept(given):
+def test_sub_sampling_keeps_a_frequent_word_less_often(given):
     keep = given.words.vocabulary.keep_probabilities(0.05)
-    tokens = given.sentences[0]
-    weights = keep[tokens]
-    n = weights.sum()
-    alpha = n / 2.0
-    A = weights @ given.I_hat[tokens] / n
-    B = weights @ given.O_hat[tokens] / n
 
+    assert keep[2] < keep[0] < 1.0
+
+
+@pytest.fixture(scope="module")
+def sub_sampled(given):
+    """The row of PB-L2 that weighs tokens by their chance to be kept, fitted to the example."""
     vectorizer = printed.make_printed("PB-L2 (sub-sampled)", given.words, lam=2.0, subsample=0.05)
-    vectorizer.fit(given.texts)
+    return vectorizer.fit(given.texts)
 
-    assert keep[2] < keep[0] < 1.0  # the frequent word is kept less often
-    vector = vectorizer.transform(given.texts)[0]
-    assert_allclose(vector, (A + alpha * B) / (1 + alpha), atol=1e-6)
-    assert_array_equal(vectorizer.transform([["unknown"]]), np.zeros((1, 4)))
+
+def test_sub_sampling_weighs_each_token_by_its_chance_to_be_kept(given, sentence, sub_sampled):
+    keep = given.words.vocabulary.keep_probabilities(0.05)
+    weights = keep[sentence.tokens]
+    n_kept = weights.sum()
+    alpha = n_kept / 2.0
+    inputs = weights @ sentence.inputs / n_kept
+    outputs = weights @ sentence.outputs / n_kept
+
+    vector = sub_sampled.transform(given.texts)[0]
+
+    assert_allclose(vector, (inputs + alpha * outputs) / (1 + alpha), atol=1e-6)
+
+
+def test_sub_sampling_gives_zeros_to_a_text_of_unknown_words(sub_sampled):
+    vector = sub_sampled.transform([["unknown"]])[0]
+
+    assert_array_equal(vector, np.zeros(4))
 
 
 # ---- negative sampling -----------------------------------------------------------------------
 
 
-def test_sampled_loss_and_gradients_are_golden_for_both_penalties(numbers, given):
-    sampled = numbers["pb_neg_sampled"]
-    for row in sampled["rows"]:
-        s = row["sentence"]
-        A_hat, B_hat = tables_of(row["method"], given)
-        kl = "printed" if row["kl"] == "paper" else "exact"
-        found = printed.sampled_loss(
-            sampled["mu"][s],
-            sampled["rho"][s],
-            sampled["eps"][s],
-            given.sentences[s],
-            sampled["negatives"][s],
-            A_hat,
-            B_hat,
-            lam=row["lam"],
-            var_P=row["sigma_P2"],
-            kl=kl,
-        )
+def sampled_loss(row, numbers, given):
+    """The loss of a golden row, with the numbers that it was drawn at."""
+    drawn = numbers["pb_neg_sampled"]
+    sentence = row["sentence"]
+    A_hat, B_hat = tables_of(row["method"], given)
+    return printed.sampled_loss(
+        drawn["mu"][sentence],
+        drawn["rho"][sentence],
+        drawn["eps"][sentence],
+        given.sentences[sentence],
+        drawn["negatives"][sentence],
+        A_hat,
+        B_hat,
+        lam=row["lam"],
+        var_P=row["sigma_P2"],
+        kl=kl_of(row),
+    )
+
+
+def test_parts_of_the_sampled_loss_are_golden_for_both_penalties(numbers, given):
+    for row in numbers["pb_neg_sampled"]["rows"]:
+        found = sampled_loss(row, numbers, given)
+
         assert_allclose(found.data, row["data"], rtol=1e-12)
         assert_allclose(found.mean_penalty, row["mean_penalty"], rtol=1e-12)
         assert_allclose(found.variance_penalty, row["var_penalty"], rtol=1e-12)
         assert_allclose(found.total, row["total"], rtol=1e-12)
+
+
+def test_gradients_of_the_sampled_loss_are_golden_for_both_penalties(numbers, given):
+    for row in numbers["pb_neg_sampled"]["rows"]:
+        found = sampled_loss(row, numbers, given)
+
         assert_allclose(found.grad_mu, row["grad_mu"], rtol=1e-11, atol=1e-13)
         assert_allclose(found.grad_rho, row["grad_rho"], rtol=1e-11)
 
 
 def test_expected_loss_is_golden_for_both_penalties(numbers, given, counts):
-    at = numbers["pb_neg_expected"]
-    mu, var_Q = np.array(at["mu"]), np.exp(at["rho"])
-    for row in at["rows"]:
-        settings = {"lam": row["lam"], "var_P": row["sigma_P2"], "n_negatives": at["k"]}
-        kl = "printed" if row["kl"] == "paper" else "exact"
-        tables = tables_of(row["method"], given)
-        found = printed.expected_loss(mu, var_Q, counts, tables, given.p_noise, kl=kl, **settings)
+    posterior = numbers["pb_neg_expected"]
+    mu = np.array(posterior["mu"])
+    var_Q = np.exp(posterior["rho"])
+    for row in posterior["rows"]:
+        found = printed.expected_loss(
+            mu,
+            var_Q,
+            counts,
+            tables_of(row["method"], given),
+            given.p_noise,
+            lam=row["lam"],
+            var_P=row["sigma_P2"],
+            n_negatives=posterior["k"],
+            kl=kl_of(row),
+        )
+
         assert_allclose(found[row["sentence"]], row["total"], rtol=1e-9)
 
 
-def test_the_solver_of_pb_neg_ends_at_the_golden_optima_of_the_printed_loss(numbers, given, counts):
-    n_tested = 0
+@pytest.fixture(scope="module")
+def solved(numbers, given):
+    """Golden optima of the printed loss, each with the means and variances that PB-neg finds."""
+    pairs = []
     for row in numbers["optima"]["pb_neg"]:
         if row["kl"] == "exact":
             continue
-        settings = {"lam": row["lam"], "prior_variance": row["sigma_P2"], "tol": 1e-9}
-        made = printed.PrintedPBNegVectorizer(given.words, **settings).fit(given.texts)
-        means, variances = made.posterior(given.texts)
-        s = row["sentence"]
-        assert_allclose(means[s], row["mu"], atol=1e-7)
-        assert_allclose(np.log(variances[s]), row["rho"], atol=1e-7)
-        tables = given.I_hat, given.O_hat
-        loss = {"lam": row["lam"], "var_P": row["sigma_P2"], "kl": "printed"}
-        value = printed.expected_loss(means, variances, counts, tables, given.p_noise, **loss)
-        assert_allclose(value[s], row["value"], rtol=1e-9)
-        n_tested += 1
-    assert n_tested > 3
+        vectorizer = printed.PrintedPBNegVectorizer(
+            given.words, lam=row["lam"], prior_variance=row["sigma_P2"], tol=1e-9
+        )
+        vectorizer.fit(given.texts)
+        pairs.append((row, vectorizer.posterior(given.texts)))
+    assert len(pairs) > 3
+    return pairs
+
+
+def test_the_solver_of_pb_neg_ends_at_the_golden_optima_of_the_printed_loss(solved):
+    for row, (means, variances) in solved:
+        sentence = row["sentence"]
+        assert_allclose(means[sentence], row["mu"], atol=1e-7)
+        assert_allclose(np.log(variances[sentence]), row["rho"], atol=1e-7)
+
+
+def test_the_printed_loss_is_golden_at_its_optima(solved, given, counts):
+    tables = given.I_hat, given.O_hat
+    for row, (means, variances) in solved:
+        values = printed.expected_loss(
+            means,
+            variances,
+            counts,
+            tables,
+            given.p_noise,
+            lam=row["lam"],
+            var_P=row["sigma_P2"],
+            kl="printed",
+        )
+
+        assert_allclose(values[row["sentence"]], row["value"], rtol=1e-9)
 
 
 def test_printed_loss_has_another_optimum_than_pb_neg(given):
-    from pacsent.sentences import PBNegVectorizer
+    of_printed = printed.PrintedPBNegVectorizer(given.words, lam=8.0, tol=1e-9)
+    corrected = PBNegVectorizer(given.words, lam=8.0, tol=1e-9)
 
-    made = [
-        cls(given.words, lam=8.0, tol=1e-9).fit(given.texts).posterior(given.texts)
-        for cls in (printed.PrintedPBNegVectorizer, PBNegVectorizer)
-    ]
-    assert np.all(np.linalg.norm(made[0][0] - made[1][0], axis=1) > 0.01)
-    assert np.all(made[0][1] > 2 * made[1][1])  # the variance stays near var_P, not var_P/n
+    printed_means, printed_variances = of_printed.fit(given.texts).posterior(given.texts)
+    means, variances = corrected.fit(given.texts).posterior(given.texts)
+
+    distances = np.linalg.norm(printed_means - means, axis=1)
+    assert np.all(distances > 0.01)
+    assert np.all(printed_variances > 2 * variances)  # it stays near var_P, not var_P/n
 
 
 # ---- the paper's optimiser -------------------------------------------------------------------
@@ -404,33 +515,62 @@ def test_a_stable_step_differs_in_second_order_of_the_learning_rate_only(given, 
     assert np.abs(trained.mu[0] - mu).max() > 1e-6
 
 
-@pytest.mark.parametrize("n_epochs", [40, 4001])  # of the paper; many, a prime number
-def test_literal_steps_diverge_where_the_product_of_their_factors_exceeds_one(n_epochs):
+@pytest.mark.parametrize(
+    ("n_epochs", "exceptions"),
+    [(40, [182, 183, 200, 320]), (4001, [])],  # of the paper; many, a prime number
+)
+def test_literal_steps_diverge_where_the_product_of_their_factors_exceeds_one(n_epochs, exceptions):
     n_tokens = np.arange(1, 500)
     rates = sgd.learning_rates(n_epochs)
+    factors = np.abs(1.0 - rates[:, None] * n_tokens)  # (n_epochs, n_tokens.size)
     with np.errstate(divide="ignore"):  # a factor of 0
-        logs = np.log(np.abs(1.0 - rates[:, None] * n_tokens)).sum(axis=0)
-    differing = n_tokens[(logs > 0) != printed.diverges(n_tokens, lam=1.0)]
-    assert differing.tolist() == ([182, 183, 200, 320] if n_epochs == 40 else [])
+        exceeds_one = np.log(factors).sum(axis=0) > 0
+
+    diverging = printed.diverges(n_tokens, lam=1.0)
+
+    differing = n_tokens[exceeds_one != diverging]
+    assert differing.tolist() == exceptions
 
 
-def test_stable_steps_end_near_the_optimum_where_literal_ones_run_away(given, rng):
-    """n = 203 at lam = 1: beyond 184."""
-    tokens = rng.choice(7, 203, p=given.p_noise)
-    words = [given.words.vocabulary.words[token] for token in tokens]
-    vectorizer = printed.PrintedPBNegVectorizer(given.words, tol=1e-9).fit(given.texts)
-    vectorizer.noise_counts_ = given.words.vocabulary.counts
+@pytest.fixture(scope="module")
+def long_sentence(given):
+    """Tokens of a sentence of 203 words: at lam = 1 beyond 184, where literal steps diverge."""
+    return np.random.default_rng(0).choice(7, 203, p=given.p_noise)
+
+
+@pytest.fixture(scope="module")
+def best_mean(given, long_sentence):
+    """The mean of the long sentence that the solver finds."""
+    vocabulary = given.words.vocabulary
+    words = [vocabulary.words[token] for token in long_sentence]
+    vectorizer = printed.PrintedPBNegVectorizer(given.words, tol=1e-9)
+    vectorizer.fit(given.texts)
+    vectorizer.noise_counts_ = vocabulary.counts
     means, _ = vectorizer.posterior([words])
-    best = means[0]
+    return means[0]
 
-    sentence = Encoded.from_lengths(tokens, np.array([203]))
-    arguments = sentence, given.I_hat, given.O_hat, given.p_noise
+
+def mean_after_training(given, tokens, *, literal):
+    """Of one sentence, with the settings of the paper."""
+    sentence = Encoded.from_lengths(tokens, np.array([tokens.size]))
+    tables = given.I_hat, given.O_hat
     with np.errstate(all="ignore"):
-        literal = sgd.train(*arguments, literal=True, random_state=0)
-    stable = sgd.train(*arguments, random_state=0)
+        trained = sgd.train(sentence, *tables, given.p_noise, literal=literal, random_state=0)
+    return trained.mu[0]
 
-    assert np.linalg.norm(stable.mu[0] - best) < 0.05 * np.linalg.norm(best)
-    assert np.linalg.norm(literal.mu[0] - best) > np.linalg.norm(best)
+
+def test_stable_steps_end_near_the_optimum(given, long_sentence, best_mean):
+    mean = mean_after_training(given, long_sentence, literal=False)
+
+    distance = np.linalg.norm(mean - best_mean)
+    assert distance < 0.05 * np.linalg.norm(best_mean)
+
+
+def test_literal_steps_run_away_from_the_optimum(given, long_sentence, best_mean):
+    mean = mean_after_training(given, long_sentence, literal=True)
+
+    distance = np.linalg.norm(mean - best_mean)
+    assert distance > np.linalg.norm(best_mean)
 
 
 @pytest.mark.parametrize("lam", [0.25, 1.0, 8.0])
@@ -448,21 +588,27 @@ def test_divergence_begins_where_the_product_over_the_epochs_exceeds_one(lam):
 
 
 def test_sentences_of_any_length_and_order_are_trained_alone(given):
-    mixed = Encoded.from_lengths(np.array([0, 1, 2, 3, 4, 5]), np.array([3, 0, 2, 1]))
-    made = sgd.train(mixed, given.I_hat, given.O_hat, given.p_noise, random_state=0)
-    assert np.isfinite(made.mu).all()
-    assert_array_equal(np.isnan(made.rho), [False, True, False, False])
-    assert_array_equal(made.mu[1], 0.0)
+    lengths = np.array([3, 0, 2, 1])
+    mixed = Encoded.from_lengths(np.arange(6), lengths)
+
+    trained = sgd.train(mixed, given.I_hat, given.O_hat, given.p_noise, random_state=0)
+
+    assert np.isfinite(trained.mu).all()
+    assert_array_equal(np.isnan(trained.rho), lengths == 0)
+    assert_array_equal(trained.mu[1], 0.0)
 
 
 # ---- training of words -----------------------------------------------------------------------
 
 
 def golden_draw(numbers):
-    at = numbers["w_pb_neg_sampled"]
+    """The draws of the golden trajectories, as a function of epoch and sentence."""
+    sampled = numbers["w_pb_neg_sampled"]
 
-    def draw(epoch, s):
-        return np.array(at["eps"][s]) * (1 + epoch / 4), np.array(at["negatives"][s])
+    def draw(epoch, sentence):
+        epsilon = np.array(sampled["eps"][sentence])
+        negatives = np.array(sampled["negatives"][sentence])
+        return epsilon * (1 + epoch / 4), negatives
 
     return draw
 
@@ -598,42 +744,66 @@ def test_constant_variance_moves_frequent_words_most_and_the_printed_one_holds_t
 
 
 def test_pv_dbow_loss_and_gradients_are_golden(numbers, given):
-    at = numbers["pv_dbow"]
-    negatives = [np.array(x) for x in at["negatives"]]
-    loss, grad_h, grad_A = printed.pv_dbow_loss(at["h"], given.sentences, negatives, given.I_hat)
-    assert_allclose(loss, at["loss_sum"], rtol=1e-13)
-    assert_allclose(grad_h, at["grad_h"], rtol=1e-12, atol=1e-14)
-    assert_allclose(grad_A, at["grad_I"], rtol=1e-12, atol=1e-14)
+    golden_numbers = numbers["pv_dbow"]
+    negatives = [np.array(words) for words in golden_numbers["negatives"]]
+
+    loss, grad_h, grad_A = printed.pv_dbow_loss(
+        golden_numbers["h"], given.sentences, negatives, given.I_hat
+    )
+
+    assert_allclose(loss, golden_numbers["loss_sum"], rtol=1e-13)
+    assert_allclose(grad_h, golden_numbers["grad_h"], rtol=1e-12, atol=1e-14)
+    assert_allclose(grad_A, golden_numbers["grad_I"], rtol=1e-12, atol=1e-14)
 
 
-def test_pv_dbow_is_pb_neg_only_with_weights_of_the_length(numbers, given):
-    at = numbers["pv_dbow"]
-    total = weighted = 0.0
-    for s, tokens in enumerate(given.sentences):
-        loss = printed.sampled_loss(
-            at["h"][s], -80.0, np.zeros(4), tokens, at["negatives"][s], given.I_hat, given.O_hat
+@pytest.fixture(scope="module")
+def pb_neg_losses(numbers, given):
+    """The data term of PB-neg of each sentence at the vectors of PV-DBOW, without variance."""
+    golden_numbers = numbers["pv_dbow"]
+    losses = []
+    for vector, tokens, negatives in zip(
+        golden_numbers["h"], given.sentences, golden_numbers["negatives"]
+    ):
+        sampled = printed.sampled_loss(
+            vector, -80.0, np.zeros(4), tokens, negatives, given.I_hat, given.O_hat
         )
-        total += loss.data
-        weighted += len(tokens) * loss.data
-    assert_allclose(weighted, at["loss_sum"], rtol=1e-13)
-    assert abs(total / at["loss_sum"] * 4 - 1) > 0.01
+        losses.append(sampled.data)
+    return np.array(losses)
+
+
+def test_pv_dbow_is_pb_neg_with_weights_of_the_length(numbers, given, pb_neg_losses):
+    lengths = [len(tokens) for tokens in given.sentences]
+
+    assert_allclose(lengths @ pb_neg_losses, numbers["pv_dbow"]["loss_sum"], rtol=1e-13)
+
+
+def test_pv_dbow_is_not_pb_neg_without_weights(numbers, pb_neg_losses):
+    ratio = pb_neg_losses.sum() / numbers["pv_dbow"]["loss_sum"]
+
+    assert abs(4 * ratio - 1) > 0.01  # 4 is the mean length
 
 
 def test_pv_dbow_from_scratch_learns_what_belongs_together(rng):
     """Two topics of words that never meet: sentences of one topic lie together."""
-    topics = [np.arange(6), np.arange(6, 12)]
-    sentences = [rng.choice(topics[s % 2], 10) for s in range(20)]
-    made = printed.train_pv_dbow(sentences, 12, 8, n_negatives=5, learning_rate=0.1, random_state=0)
-    unit = made.h / np.linalg.norm(made.h, axis=1, keepdims=True)
+    topics = np.arange(12).reshape(2, 6)
+    topic_of_sentence = np.arange(20) % 2
+    sentences = [rng.choice(topics[topic], 10) for topic in topic_of_sentence]
+
+    trained = printed.train_pv_dbow(
+        sentences, 12, 8, n_negatives=5, learning_rate=0.1, random_state=0
+    )
+
+    unit = unit_rows(trained.h)
     cosines = unit @ unit.T
-    same = np.equal.outer(np.arange(20) % 2, np.arange(20) % 2)
+    same = np.equal.outer(topic_of_sentence, topic_of_sentence)
     assert cosines[same].mean() > cosines[~same].mean() + 0.5
 
 
 def test_the_row_of_pv_dbow_starts_from_zeros(given):
-    made = printed.make_printed("PV-DBOW (scratch)", given.words, n_epochs=1, n_jobs=1)
-    assert not made.word_vectors.input_vectors.any()
-    assert np.isfinite(made.fit_transform(given.texts)).all()
+    vectorizer = printed.make_printed("PV-DBOW (scratch)", given.words, n_epochs=1, n_jobs=1)
+
+    assert not vectorizer.word_vectors.input_vectors.any()
+    assert np.isfinite(vectorizer.fit_transform(given.texts)).all()
 
 
 # ---- D, D_S and the hypothesis ---------------------------------------------------------------
@@ -653,37 +823,55 @@ def test_labelled_words_have_the_share_and_the_distributions_of_d(rng):
         assert stats.chisquare(observed, p * words.size).pvalue > 1e-3
 
 
-def test_dataset_of_a_sentence_has_k_negative_samples_per_word_and_the_share_pi(given):
-    D_S = printed.labelled_words_of(given.sentences[0], given.p_noise, random_state=0)
-    assert D_S.words.size == 5 * 16
-    assert_array_equal(D_S.words[D_S.labels == 1], given.sentences[0])
-    assert (D_S.labels == 1).mean() == 1 / 16
-    observed = np.bincount(D_S.words[D_S.labels == -1], minlength=7)
+@pytest.fixture(scope="module")
+def dataset(given, sentence):
+    """Labelled words of the first sentence."""
+    return printed.labelled_words_of(sentence.tokens, given.p_noise, random_state=0)
+
+
+def test_dataset_of_a_sentence_has_its_words_and_the_share_pi(dataset, sentence):
+    positive = dataset.labels == 1
+
+    assert_array_equal(dataset.words[positive], sentence.tokens)
+    assert positive.mean() == 1 / 16
+
+
+def test_dataset_of_a_sentence_has_k_negative_samples_per_word(dataset, given):
+    negatives = dataset.words[dataset.labels == -1]
+    observed = np.bincount(negatives, minlength=7)
+    assert dataset.words.size == 5 * 16
     assert stats.chisquare(observed, given.p_noise * 75).pvalue > 1e-3
 
 
 @pytest.mark.slow
-def test_risk_of_many_draws_is_the_golden_gibbs_risk_weighted_by_pi(numbers, given, rng):
-    at = numbers["gibbs01"]
-    for row in at["rows"]:
-        if (
-            row["bias"] != 0.0
-            or row["weighting"] != "paper"
-            or row.get("method", "").startswith("i")
-        ):
-            continue
-        s = row["sentence"]
-        tokens = given.sentences[s]
-        phi = np.bincount(tokens, minlength=7) / tokens.size
-        data = printed.draw_labelled_words(phi, given.p_noise, 20_000, random_state=rng)
-        deviation = np.exp(at["rho"][s] / 2)
-        risks = [
-            printed.zero_one_risk(
-                at["mu"][s] + deviation * rng.standard_normal(4), given.I_hat, data
-            )
-            for _ in range(400)
-        ]
-        assert abs(np.mean(risks) - row["risk"]) < 4 * np.std(risks) / 20 + 0.01
+@pytest.mark.parametrize("sentence", range(3))
+def test_risk_of_many_draws_is_the_golden_gibbs_risk_weighted_by_pi(sentence, numbers, given, rng):
+    gibbs = numbers["gibbs01"]
+    tokens = given.sentences[sentence]
+    phi = np.bincount(tokens, minlength=7) / tokens.size
+    data = printed.draw_labelled_words(phi, given.p_noise, 20_000, random_state=rng)
+    deviation = np.exp(gibbs["rho"][sentence] / 2)
+
+    drawn = gibbs["mu"][sentence] + deviation * rng.standard_normal((400, 4))
+    risks = [printed.zero_one_risk(vector, given.I_hat, data) for vector in drawn]
+
+    error = np.mean(risks) - golden_gibbs_risk(gibbs, sentence)
+    assert abs(error) < 4 * np.std(risks) / 20 + 0.01
+
+
+def golden_gibbs_risk(gibbs, sentence):
+    """The risk without a bias, weighted as in the paper, of the method with its own roles."""
+    wanted = {"sentence": sentence, "bias": 0.0, "weighting": "paper"}
+    for row in gibbs["rows"]:
+        has_own_roles = not row.get("method", "").startswith("i")
+        if has_own_roles and wanted.items() <= row.items():
+            return row["risk"]
+    raise KeyError(sentence)
+
+
+def mean_score(rows, kind):
+    """Of the words of one kind."""
+    return np.mean([row.score for row in rows if row.kind == kind])
 
 
 @pytest.mark.slow
@@ -691,13 +879,12 @@ def test_words_of_the_paris_example_are_in_order_and_every_sign_says_noise():
     rows = printed.generalisation_example()
 
     scores = {row.word: row.score for row in rows}
-    scores_of_kinds = {"own": [], "unseen": [], "noise": []}
-    for row in rows:
-        scores_of_kinds[row.kind].append(row.score)
-    means = {kind: np.mean(of_kind) for kind, of_kind in scores_of_kinds.items()}
+    own = mean_score(rows, "own")
+    unseen = mean_score(rows, "unseen")
+    noise = mean_score(rows, "noise")
     own_signs = [row.sign_with_bias for row in rows if row.kind == "own"]
     assert scores["paris"] > scores["france"] > scores["tax"]
-    assert means["own"] > means["unseen"] > means["noise"]
+    assert own > unseen > noise
     assert all(row.sign == -1 for row in rows)
     assert own_signs.count(1) >= 3
 
@@ -711,68 +898,99 @@ def problem(given):
     return printed.problem_of(tokens, given.I_hat, given.O_hat, given.p_noise, n_negatives=3)
 
 
-def test_terms_have_the_slopes_of_finite_differences(problem):
+def test_terms_have_the_slopes_of_finite_differences_in_the_mean(problem):
     mu = problem.prior_mean + 0.1
-    rho = -2.0
     step = 1e-6
 
-    risk, _, gradient, slope = terms(mu, rho, problem)
+    risk, _, gradient, _ = terms(mu, -2.0, problem)
 
-    for j in range(4):
-        moved_risk, *_ = terms(mu + step * np.eye(4)[j], rho, problem)
+    for j, direction in enumerate(np.eye(4)):
+        moved_risk, *_ = terms(mu + step * direction, -2.0, problem)
         assert_allclose((moved_risk - risk) / step, gradient[j], atol=1e-5)
-    risk_above, kl_above, *_ = terms(mu, rho + step, problem)
-    risk_below, kl_below, *_ = terms(mu, rho - step, problem)
-    assert_allclose((risk_above - risk_below) / (2 * step), gradient[-1], atol=1e-6)
-    assert_allclose((kl_above - kl_below) / (2 * step), slope, atol=1e-5)
+
+
+def test_terms_have_the_slopes_of_finite_differences_in_the_log_variance(problem):
+    mu = problem.prior_mean + 0.1
+    step = 1e-6
+
+    _, _, gradient, slope = terms(mu, -2.0, problem)
+
+    risk_above, kl_above, *_ = terms(mu, -2.0 + step, problem)
+    risk_below, kl_below, *_ = terms(mu, -2.0 - step, problem)
+    risk_slope = (risk_above - risk_below) / (2 * step)
+    kl_slope = (kl_above - kl_below) / (2 * step)
+    assert_allclose(risk_slope, gradient[-1], atol=1e-6)
+    assert_allclose(kl_slope, slope, atol=1e-5)
+
+
+def kl_inverse(posterior, problem):
+    """The bound at the risk and the KL of a posterior."""
+    return bounds.maurer(posterior.risk, posterior.kl, problem.n, 0.05)
 
 
 @pytest.mark.parametrize("lam", [8.0, 160.0, 2000.0])
 def test_minimising_theorem_1_at_a_fixed_lambda_is_minimising_risk_plus_kl(problem, lam):
     by_sum = printed.minimise_at_fixed_lambda(problem, lam)
+
     by_bound = printed.minimise_theorem_1(problem, lam)
+
     assert_allclose(by_bound.mu, by_sum.mu, atol=2e-4)
     assert_allclose(by_bound.var_Q, by_sum.var_Q, rtol=2e-3)
-    numbers = by_bound.risk, by_bound.kl, problem.n, 0.05
-    assert_allclose(by_bound.value, bounds.catoni(*numbers, lam=lam, clip=False), rtol=1e-9)
+
+
+@pytest.mark.parametrize("lam", [8.0, 160.0, 2000.0])
+def test_the_value_of_theorem_1_is_catoni_s_bound(problem, lam):
+    found = printed.minimise_theorem_1(problem, lam)
+
+    bound = bounds.catoni(found.risk, found.kl, problem.n, 0.05, lam=lam, clip=False)
+    assert_allclose(found.value, bound, rtol=1e-9)
 
 
 def test_minimising_the_kl_inverse_is_another_posterior_with_a_smaller_value_of_it(problem):
     best = printed.minimise_kl_inverse(problem)
-    assert_allclose(best.value, bounds.maurer(best.risk, best.kl, problem.n, 0.05), rtol=1e-9)
+
     others = [printed.minimise_at_fixed_lambda(problem, lam) for lam in (8.0, 160.0, 2000.0)]
-    values = [bounds.maurer(m.risk, m.kl, problem.n, 0.05) for m in others]
+    values = [kl_inverse(other, problem) for other in others]
+    distances = [np.abs(other.mu - best.mu).max() for other in others]
+    assert_allclose(best.value, kl_inverse(best, problem), rtol=1e-9)
     assert best.value < min(values) + 1e-9
-    assert max(np.abs(m.mu - best.mu).max() for m in others) > 1e-3
+    assert max(distances) > 1e-3
 
 
 def test_certificate_a_searches_between_prior_and_posterior(language, documents):
-    from pacsent.paper import certify_words
+    vectorizer = AverageVectorizer(language.words)
 
-    found = certify_words(AverageVectorizer(language.words), documents, random_state=0)
-    assert 0.0 < found.error_upper < 1.0
+    certificate = paper.certify_words(vectorizer, documents, random_state=0)
+
+    assert 0.0 < certificate.error_upper < 1.0
 
 
 # ---- remarks ---------------------------------------------------------------------------------
 
 
-def test_bound_tends_to_one_and_its_minimiser_to_the_empirical_one_as_lambda_grows(problem):
-    values = bounds.catoni(0.1, 5.0, 200, 0.05, lam=np.array([1.0, 8.0, 200.0, 1e6]))
+def test_the_bound_tends_to_one_as_lambda_grows():
+    lams = np.array([1.0, 8.0, 200.0, 1e6])
+
+    values = bounds.catoni(0.1, 5.0, 200, 0.05, lam=lams)
+
     assert values[0] == 1.0
     assert values[2] < values[1]
     assert values[3] > 0.9999
-    risks = [printed.minimise_at_fixed_lambda(problem, lam).risk for lam in (1.0, 100.0, 1e5)]
-    assert risks[0] > risks[1] > risks[2]
 
 
-def test_alpha_of_one_needs_a_lambda_of_the_length(given):
-    tokens = given.sentences[0]
-    A = given.I_hat[tokens]
-    B = given.O_hat[tokens]
-    with_alpha_one = (A.mean(axis=0) + B.mean(axis=0)) / 2
+def test_the_minimiser_of_the_bound_tends_to_the_empirical_one_as_lambda_grows(problem):
+    posteriors = [printed.minimise_at_fixed_lambda(problem, lam) for lam in (1.0, 100.0, 1e5)]
 
-    of_length, _ = printed.l2_posterior(A, B, lam=5.0)
-    of_one, _ = printed.l2_posterior(A, B, lam=1.0)
+    small, middle, large = (posterior.risk for posterior in posteriors)
+    assert small > middle > large
+
+
+def test_alpha_of_one_needs_a_lambda_of_the_length(sentence):
+    vectors = np.concatenate(sentence.tables)
+    with_alpha_one = vectors.mean(axis=0)
+
+    of_length, _ = printed.l2_posterior(*sentence.tables, lam=5.0)
+    of_one, _ = printed.l2_posterior(*sentence.tables, lam=1.0)
 
     assert_allclose(of_length, with_alpha_one)
     assert np.abs(of_one - with_alpha_one).max() > 0.01
@@ -797,28 +1015,41 @@ PRINTED_ROWS = (
 
 @pytest.fixture(scope="module")
 def small_task():
-    """Texts of the generative model, and random word vectors for their words."""
+    """The first part of texts of the generative model, with random vectors for their words."""
     corpus = paper.generate(60, n_topics=2, n_words=60, n_tokens=12, random_state=0)
-    tables = np.random.default_rng(0).standard_normal((2, 60, 8)).astype(np.float32)
-    return corpus.dataset(), WordVectors(corpus.vocabulary, *tables)
+    rng = np.random.default_rng(0)
+    tables = rng.standard_normal((2, 60, 8)).astype(np.float32)
+    words = WordVectors(corpus.vocabulary, *tables)
+    prepared = evaluation.Prepared(corpus.dataset(), words, n_jobs=1)
+    source, _, _ = prepared.part(0)
+    return source
 
 
 @pytest.mark.parametrize("name", PRINTED_ROWS)
 def test_a_row_as_printed_has_other_vectors_than_the_row_it_stands_beside(name, small_task):
-    dataset, words = small_task
-    source, _, _ = evaluation.Prepared(dataset, words, n_jobs=1).part(0)
     row = ROWS[name]
-    lam = row.lams[-1] if row.lams else None
     beside = ROWS[name.rpartition("-")[0]]
-    made = features(row, source, lam)
-    other = features(beside, source, lam)
-    assert made.test.shape == other.test.shape == (12, 8)
-    assert np.isfinite(made.train).all()
-    assert np.abs(made.test - other.test).max() > 1e-3
+    lam = row.lams[-1] if row.lams else None
+
+    as_printed = features(row, small_task, lam)
+    corrected = features(beside, small_task, lam)
+
+    assert as_printed.test.shape == corrected.test.shape == (12, 8)
+    assert np.isfinite(as_printed.train).all()
+    assert np.abs(as_printed.test - corrected.test).max() > 1e-3
+
+
+def datasets_of(row):
+    """That the table runs a row on."""
+    return {task.dataset for task in reproduction.tasks() if task.row == row}
 
 
 def test_the_table_runs_the_paper_s_optimiser_on_short_texts_only():
-    listed = reproduction.tasks()
-    assert {task.dataset for task in listed if task.row == "PB-neg-SGD"} == {"subj"}
-    assert {task.dataset for task in listed if task.row == "PB-neg-printed"} >= {"20news", "imdb"}
-    assert not [task for task in reproduction.tasks(["paper"]) if task.row in PRINTED_ROWS]
+    assert datasets_of("PB-neg-SGD") == {"subj"}
+    assert datasets_of("PB-neg-printed") >= {"20news", "imdb"}
+
+
+def test_the_paper_s_own_table_has_no_row_as_printed():
+    rows = {task.row for task in reproduction.tasks(["paper"])}
+
+    assert rows.isdisjoint(PRINTED_ROWS)
