@@ -42,44 +42,98 @@ TEXTS = [
     "東京" * 3000,
     "a\x00b \u200b\ufeff c",
 ]
+EMPTY = 0
+UNKNOWN = 6
+SHORT = slice(3, 6)
+LONG = slice(9, 12)
+
+# ---- Tokenizers and folders ----
+
+KINDS = ["WordPiece", "BPE", "Unigram", "WordLevel"]
+SPECIAL_TOKENS = ["[UNK]", "[PAD]"]
 
 
-def trained(kind):
-    """A small tokenizer of a kind, trained here."""
-    library = pytest.importorskip("tokenizers", reason="the extra [subwords] is not installed")
-    special = ["[UNK]", "[PAD]"]
+def untrained_tokenizer(library, kind):
+    """A tokenizer of a kind, and the trainer for it."""
+    models = library.models
+    trainers = library.trainers
     splitters = library.pre_tokenizers
-    splitter, model, options = {
-        "WordPiece": (splitters.BertPreTokenizer(), {"unk_token": "[UNK]"}, {"vocab_size": 220}),
-        "BPE": (splitters.ByteLevel(), {}, {"vocab_size": 400}),
-        "Unigram": (splitters.Metaspace(), {}, {"vocab_size": 300, "unk_token": "[UNK]"}),
-        "WordLevel": (splitters.Whitespace(), {"unk_token": "[UNK]"}, {}),
-    }[kind]
-    if kind == "BPE":
-        options["initial_alphabet"] = splitters.ByteLevel.alphabet()
-    else:
-        options["special_tokens"] = special
-    tokenizer = library.Tokenizer(getattr(library.models, kind)(**model))
-    tokenizer.pre_tokenizer = splitter
+
     if kind == "WordPiece":
+        tokenizer = library.Tokenizer(models.WordPiece(unk_token="[UNK]"))
         tokenizer.normalizer = library.normalizers.BertNormalizer()
-    trainer = {"BPE": "Bpe"}.get(kind, kind) + "Trainer"
-    tokenizer.train_from_iterator(CORPUS, getattr(library.trainers, trainer)(**options))
-    if kind != "BPE":
-        tokenizer.post_processor = library.processors.TemplateProcessing(
-            single="[PAD] $A [PAD]", special_tokens=[("[PAD]", tokenizer.token_to_id("[PAD]"))]
+        tokenizer.pre_tokenizer = splitters.BertPreTokenizer()
+        trainer = trainers.WordPieceTrainer(vocab_size=220, special_tokens=SPECIAL_TOKENS)
+    elif kind == "BPE":
+        tokenizer = library.Tokenizer(models.BPE())
+        tokenizer.pre_tokenizer = splitters.ByteLevel()
+        all_bytes = splitters.ByteLevel.alphabet()
+        trainer = trainers.BpeTrainer(vocab_size=400, initial_alphabet=all_bytes)
+    elif kind == "Unigram":
+        tokenizer = library.Tokenizer(models.Unigram())
+        tokenizer.pre_tokenizer = splitters.Metaspace()
+        trainer = trainers.UnigramTrainer(
+            vocab_size=300, unk_token="[UNK]", special_tokens=SPECIAL_TOKENS
         )
-        tokenizer.enable_padding(pad_token="[PAD]", pad_id=tokenizer.token_to_id("[PAD]"))
-    tokenizer.enable_truncation(7)  # as models of transformers have it
+    else:
+        tokenizer = library.Tokenizer(models.WordLevel(unk_token="[UNK]"))
+        tokenizer.pre_tokenizer = splitters.Whitespace()
+        trainer = trainers.WordLevelTrainer(special_tokens=SPECIAL_TOKENS)
+    return tokenizer, trainer
+
+
+def train_tokenizer(kind):
+    """A small tokenizer of a kind, trained here, which pads and cuts off as models have it."""
+    library = pytest.importorskip("tokenizers", reason="the extra [subwords] is not installed")
+    tokenizer, trainer = untrained_tokenizer(library, kind)
+
+    tokenizer.train_from_iterator(CORPUS, trainer)
+
+    if kind != "BPE":
+        padding = tokenizer.token_to_id("[PAD]")
+        tokenizer.post_processor = library.processors.TemplateProcessing(
+            single="[PAD] $A [PAD]", special_tokens=[("[PAD]", padding)]
+        )
+        tokenizer.enable_padding(pad_token="[PAD]", pad_id=padding)
+    tokenizer.enable_truncation(7)
     return tokenizer
 
 
-def table_for(tokenizer, n_dims=16):
+def draw_table(tokenizer, n_dims=16):
+    """A row of random numbers for each token."""
     rng = np.random.default_rng(0)
-    return rng.normal(size=(tokenizer.get_vocab_size(), n_dims)).astype(np.float32)
+    table = rng.normal(size=(tokenizer.get_vocab_size(), n_dims))
+    return table.astype(np.float32)
 
 
-KINDS = ["WordPiece", "BPE", "Unigram", "WordLevel"]
+@pytest.fixture(scope="module")
+def model2vec():
+    return pytest.importorskip("model2vec", reason="the extra [bench] is not installed")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A folder as model2vec writes it, normalised."""
+    tokenizer = train_tokenizer("Unigram")
+    place = tmp_path_factory.mktemp("static") / "potion"
+    place.mkdir()
+    tokenizer.save(str(place / "tokenizer.json"))
+    (place / "config.json").write_text('{"normalize": true}')
+    write_tensors(place / "model.safetensors", {"embeddings": draw_table(tokenizer)})
+    return place
+
+
+def write_static(folder, vocab, tensors, kind="WordPiece", added=()):
+    """A folder with a tokenizer and a table, as both libraries write one."""
+    folder.mkdir(parents=True)
+    model = {"type": kind, "vocab": vocab, "unk_token": "[UNK]"}
+    tokenizer = {"model": model, "added_tokens": list(added)}
+    (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
+    write_tensors(folder / "model.safetensors", tensors)
+    return folder
+
+
+# ---- The vectors of the libraries ----
 
 
 @needs_static
@@ -87,40 +141,73 @@ KINDS = ["WordPiece", "BPE", "Unigram", "WordLevel"]
     "settings", [{}, {"normalize": True}, {"max_length": 5}, {"max_length": None}]
 )
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_folder_of_model2vec_gives_its_vectors(kind, settings, tmp_path):
-    model2vec = pytest.importorskip("model2vec", reason="the extra [bench] is not installed")
-    tokenizer = trained(kind)
-    table = table_for(tokenizer)
-    model2vec.StaticModel(table, tokenizer, **settings).save_pretrained(tmp_path / "m")
-    theirs = model2vec.StaticModel.from_pretrained(tmp_path / "m").encode(TEXTS)
-    words = pacsent.load(tmp_path / "m")
+def test_a_folder_of_model2vec_gives_its_vectors(model2vec, kind, settings, tmp_path):
+    tokenizer = train_tokenizer(kind)
+    table = draw_table(tokenizer)
+    model2vec.StaticModel(table, tokenizer, **settings).save_pretrained(tmp_path)
+    their_model = model2vec.StaticModel.from_pretrained(tmp_path)
+    theirs = their_model.encode(TEXTS)
+    if settings == {"max_length": None}:  # thousands of float32 numbers: theirs is the less exact
+        for number, ids in enumerate(their_model.tokenize(TEXTS[LONG]), LONG.start):
+            total = table[ids].sum(axis=0, dtype=np.float64)
+            theirs[number] = total / max(1, len(ids))
+    words = pacsent.load(tmp_path)
+
     with pytest.warns(UserWarning, match="OOV words only"):
         ours = words.encode(TEXTS)
-    if settings == {"max_length": None}:  # thousands of float32 numbers: theirs is the less exact
-        ids = model2vec.StaticModel.from_pretrained(tmp_path / "m").tokenize(TEXTS[9:12])
-        theirs[9:12] = [table[i].sum(axis=0, dtype=np.float64) / max(1, len(i)) for i in ids]
+
     assert_allclose(ours, theirs, rtol=1e-5, atol=1e-5)
-    assert not ours[0].any() and (kind in ("BPE", "Unigram") or not ours[6].any())
-    one_by_one = [words.encode([text])[0] for text in TEXTS[3:6]]
-    assert_allclose(one_by_one, theirs[3:6], atol=1e-5)
+
+
+@needs_static
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_text_alone_has_the_vector_it_has_among_others(model2vec, kind, tmp_path):
+    tokenizer = train_tokenizer(kind)
+    model = model2vec.StaticModel(draw_table(tokenizer), tokenizer)
+    model.save_pretrained(tmp_path)
+    words = pacsent.load(tmp_path)
+
+    one_by_one = [words.encode([text])[0] for text in TEXTS[SHORT]]
+
+    assert_allclose(one_by_one, model.encode(TEXTS)[SHORT], atol=1e-5)
+
+
+@needs_static
+@pytest.mark.parametrize("kind", KINDS)
+def test_texts_without_tokens_have_zero_vectors(model2vec, kind, tmp_path):
+    tokenizer = train_tokenizer(kind)
+    model = model2vec.StaticModel(draw_table(tokenizer), tokenizer)
+    model.save_pretrained(tmp_path)
+
+    with pytest.warns(UserWarning, match="OOV words only"):
+        vectors = pacsent.load(tmp_path).encode(TEXTS)
+
+    assert not vectors[EMPTY].any()
+    if kind in ("WordPiece", "WordLevel"):  # the others read any text piece by piece
+        assert not vectors[UNKNOWN].any()
 
 
 @needs_static
 @pytest.mark.parametrize("dtype", ["float16", "int8"])
-def test_shared_rows_weights_and_other_numbers_are_read(dtype, tmp_path):
-    model2vec = pytest.importorskip("model2vec", reason="the extra [bench] is not installed")
-    tokenizer = trained("WordPiece")
-    n = tokenizer.get_vocab_size()
+def test_shared_rows_weights_and_other_numbers_are_read(model2vec, dtype, tmp_path):
+    tokenizer = train_tokenizer("WordPiece")
+    n_tokens = tokenizer.get_vocab_size()
+    table = 20 * draw_table(tokenizer)[:50]
     rng = np.random.default_rng(1)
     model = model2vec.StaticModel(
-        (20 * table_for(tokenizer)[:50]).astype(dtype), tokenizer, normalize=True,
-        weights=rng.random(n).astype(np.float32), token_mapping=rng.integers(50, size=n),
-    )  # fmt: skip
-    model.save_pretrained(tmp_path / "m")
-    theirs = model2vec.StaticModel.from_pretrained(tmp_path / "m").encode(TEXTS[3:6])
+        table.astype(dtype),
+        tokenizer,
+        normalize=True,
+        weights=rng.random(n_tokens).astype(np.float32),
+        token_mapping=rng.integers(50, size=n_tokens),
+    )
+    model.save_pretrained(tmp_path)
+    theirs = model2vec.StaticModel.from_pretrained(tmp_path).encode(TEXTS[SHORT])
+
+    ours = pacsent.load(tmp_path).encode(TEXTS[SHORT])
+
     # model2vec answers in float16 where the table is so
-    atol = 1e-3 if dtype == "float16" else 1e-5
-    assert_allclose(pacsent.load(tmp_path / "m").encode(TEXTS[3:6]), theirs, atol=atol)
+    assert_allclose(ours, theirs, atol=1e-3 if dtype == "float16" else 1e-5)
 
 
 @needs_static
@@ -130,205 +217,405 @@ def test_a_folder_of_sentence_transformers_gives_its_vectors(kind, unit, tmp_pat
     library = pytest.importorskip("sentence_transformers", reason="the extra [bench] is not there")
     from sentence_transformers import models
 
-    tokenizer = trained(kind)
-    modules = [models.StaticEmbedding(tokenizer, embedding_weights=table_for(tokenizer))]
-    modules += [models.Normalize()] * unit
-    library.SentenceTransformer(modules=modules, device="cpu").save(str(tmp_path / "m"))
-    theirs = library.SentenceTransformer(str(tmp_path / "m"), device="cpu").encode(TEXTS)
-    encoder = pacsent.sentences.as_encoder(tmp_path / "m")
-    assert not isinstance(encoder, pacsent.sentences.ExternalEncoder)  # opened by pacsent itself
+    tokenizer = train_tokenizer(kind)
+    table = draw_table(tokenizer)
+    modules = [models.StaticEmbedding(tokenizer, embedding_weights=table)]
+    if unit:
+        modules.append(models.Normalize())
+    library.SentenceTransformer(modules=modules, device="cpu").save(str(tmp_path))
+    their_model = library.SentenceTransformer(str(tmp_path), device="cpu")
+    encoder = pacsent.sentences.as_encoder(tmp_path)
+
     with pytest.warns(UserWarning, match="OOV words only"):
         ours = encoder.encode(TEXTS)
-    assert_allclose(ours, theirs, rtol=1e-5, atol=1e-5)
+
+    assert not isinstance(encoder, pacsent.sentences.ExternalEncoder)  # opened by pacsent itself
+    assert_allclose(ours, their_model.encode(TEXTS), rtol=1e-5, atol=1e-5)
 
 
-def test_other_modules_are_left_to_sentence_transformers(tmp_path):
-    prompts = {"prompts": {"query": "query: "}, "default_prompt_name": "query"}
-    (tmp_path / "tokenizer.json").write_text("{}")
-    for kinds, settings, ours in (
-        (["StaticEmbedding"], {}, True),
-        (["StaticEmbedding", "Normalize"], {}, True),
-        (["StaticEmbedding", "Dense"], {}, False),
-        (["Transformer", "Pooling"], {}, False),
-        (["StaticEmbedding"], prompts, False),
-    ):
+@pytest.fixture
+def write_modules(tmp_path):
+    """A function that writes a folder of sentence-transformers with these modules."""
+
+    def write(*kinds, **settings):
         modules = [{"type": f"sentence_transformers.models.{kind}"} for kind in kinds]
+        (tmp_path / "tokenizer.json").write_text("{}")
         (tmp_path / "modules.json").write_text(json.dumps(modules))
         (tmp_path / "config_sentence_transformers.json").write_text(json.dumps(settings))
-        assert pacsent.storage.is_model_name(tmp_path) == ours
+        return tmp_path
+
+    return write
+
+
+@pytest.mark.parametrize("kinds", [["StaticEmbedding"], ["StaticEmbedding", "Normalize"]])
+def test_a_folder_with_a_static_table_is_opened_by_pacsent(write_modules, kinds):
+    assert pacsent.storage.is_model_name(write_modules(*kinds))
+
+
+@pytest.mark.parametrize("kinds", [["StaticEmbedding", "Dense"], ["Transformer", "Pooling"]])
+def test_other_modules_are_left_to_sentence_transformers(write_modules, kinds):
+    assert not pacsent.storage.is_model_name(write_modules(*kinds))
+
+
+def test_a_static_table_with_a_prompt_is_left_to_sentence_transformers(write_modules):
+    folder = write_modules(
+        "StaticEmbedding", prompts={"query": "query: "}, default_prompt_name="query"
+    )
+    assert not pacsent.storage.is_model_name(folder)
+
+
+# ---- Folders in use ----
+
+
+@needs_subwords
+def test_a_static_table_is_saved_once_with_its_tokenizer(folder, tmp_path):
+    saved = pacsent.save(pacsent.load(folder), tmp_path / "saved")
+
+    assert pacsent.load(saved).vocabulary.normalize_name == "tokenizer"
+    assert not (tmp_path / "saved" / "sentences").exists()  # the table is not written twice
+    assert all(step["ok"] for step in pacsent.storage.check(saved))
+
+
+COPIES = {
+    "saved": lambda words, path: pacsent.load(pacsent.save(words, path)),
+    "saved as an encoder": lambda words, path: pacsent.load(
+        pacsent.save(pacsent.sentences.as_encoder(words), path)
+    ),
+    "pickled": lambda words, path: pickle.loads(pickle.dumps(words)),
+}
+
+
+@needs_subwords
+@pytest.mark.parametrize("how", COPIES)
+def test_saved_and_opened_again_it_gives_the_same(folder, tmp_path, how):
+    words = pacsent.load(folder)
+
+    again = COPIES[how](words, tmp_path / "saved")
+
+    assert_array_equal(again.encode(CORPUS[:6]), words.encode(CORPUS[:6]))
+
+
+@needs_subwords
+def test_a_classifier_takes_the_folder_and_is_saved_with_it(folder, tmp_path):
+    languages = ["en", "de", "ja", "zh", "en", "fr"] * 20
+
+    classifier = pacsent.TextClassifier(folder).fit(CORPUS, languages)
+
+    opened = pacsent.load(pacsent.save(classifier, tmp_path / "classifier"))
+    assert classifier.predict(["the dog and the fox"]) == ["en"]
+    assert opened.predict(["the dog and the fox"]) == ["en"]
+
+
+@needs_subwords
+def test_an_index_takes_the_folder(folder):
+    index = pacsent.Index(folder)
+
+    index.add(CORPUS[:6])
+
+    assert index.search(CORPUS[3], 1)[0].text == CORPUS[3]
+
+
+@needs_subwords
+def test_the_embed_command_takes_the_folder(folder, tmp_path):
+    text_file = tmp_path / "in.txt"
+    text_file.write_text("\n".join(CORPUS[:6]) + "\n")
+
+    invoke("embed", folder, text_file, "-o", tmp_path / "v.npy", status=0)
+
+    expected = pacsent.load(folder).encode(CORPUS[:6])
+    assert_allclose(np.load(tmp_path / "v.npy"), expected, atol=1e-6)
+
+
+# ---- Subwords that are learned ----
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    """A folder as model2vec writes it, normalised."""
-    tokenizer = trained("Unigram")
-    place = tmp_path_factory.mktemp("static") / "potion"
-    place.mkdir()
-    tokenizer.save(str(place / "tokenizer.json"))
-    (place / "config.json").write_text('{"normalize": true}')
-    write_tensors(place / "model.safetensors", {"embeddings": table_for(tokenizer)})
-    return place
-
-
-@needs_subwords
-def test_saved_and_opened_again_it_gives_the_same(folder, tmp_path):
-    words = pacsent.load(folder)
-    again = pacsent.load(pacsent.save(words, tmp_path / "saved"))
-    assert again.vocabulary.normalize_name == "tokenizer"
-    assert not (tmp_path / "saved" / "sentences").exists()  # the table is not written twice
-    assert all(step["ok"] for step in pacsent.storage.check(tmp_path / "saved"))
-    encoder = pacsent.load(pacsent.save(pacsent.sentences.as_encoder(words), tmp_path / "encoder"))
-    for copy in (again, pickle.loads(pickle.dumps(words)), encoder):
-        assert_array_equal(copy.encode(CORPUS[:6]), words.encode(CORPUS[:6]))
-
-
-@needs_subwords
-def test_classifier_index_and_commands_take_the_folder(folder, tmp_path):
-    texts, labels = CORPUS, ["en", "de", "ja", "zh", "en", "fr"] * 20
-    classifier = pacsent.TextClassifier(folder).fit(texts, labels)
-    assert classifier.predict(["the dog and the fox"]) == ["en"]
-    pacsent.save(classifier, tmp_path / "classifier")
-    again = pacsent.load(tmp_path / "classifier")
-    assert again.predict(["the dog and the fox"]) == ["en"]
-    index = pacsent.Index(folder)
-    index.add(texts[:6])
-    assert index.search(texts[3], 1)[0].text == texts[3]
-    (tmp_path / "in.txt").write_text("\n".join(texts[:6]) + "\n")
-    invoke("embed", folder, tmp_path / "in.txt", "-o", tmp_path / "v.npy", status=0)
-    vectors = np.load(tmp_path / "v.npy")
-    assert_allclose(vectors, pacsent.load(folder).encode(texts[:6]), atol=1e-6)
-
-
-@needs_subwords
-def test_pieces_are_learned_and_no_word_is_unknown(tmp_path):
+def pieces():
+    """Two hundred subwords, learned from the corpus."""
     pytest.importorskip("tokenizers")
-    pieces = train_pieces(CORPUS, 200)
+    return train_pieces(CORPUS, 200)
+
+
+@needs_subwords
+def test_text_is_normalised_before_it_is_split_into_subwords(pieces):
     assert pieces("Don't FILM") == pieces("don’t film,")  # as normalize="unicode" reads text
-    assert "".join(pieces("the \ud800 dog")) == "▁the▁dog"  # half a character is no reason to stop
-    tokens = list(pieces.token_ids)
-    vocabulary = Vocabulary(tokens, normalize=pieces)
+
+
+@needs_subwords
+def test_half_a_character_does_not_stop_the_splitting(pieces):
+    assert "".join(pieces("the \ud800 dog")) == "▁the▁dog"
+
+
+@needs_subwords
+def test_no_word_is_unknown_to_subwords(pieces):
+    vocabulary = Vocabulary(list(pieces.token_ids), normalize=pieces)
+
     encoded = vocabulary.encode(["filmliebhaber warten", "今天好天"])
-    assert not encoded.n_unknown.any() and vocabulary.words[encoded.ids[-1]] != "<unk>"
-    known = Vocabulary([t for t in tokens if t != "<unk>"], normalize=pieces)
-    assert known.encode(["ᚠ the"]).n_unknown.tolist() == [1]
-    assert known.encode([["▁"], ["nothing"]]).n_unknown.tolist() == [0, 1]  # lists as they are
+
+    assert not encoded.n_unknown.any()
+    assert vocabulary.words[encoded.ids[-1]] != "<unk>"
+
+
+@pytest.fixture
+def known_pieces(pieces):
+    """The vocabulary of these subwords, without the token for what is unknown."""
+    tokens = [token for token in pieces.token_ids if token != "<unk>"]
+    return Vocabulary(tokens, normalize=pieces)
+
+
+@needs_subwords
+def test_a_character_that_was_not_learned_is_unknown_without_a_token_for_it(known_pieces):
+    assert known_pieces.encode(["ᚠ the"]).n_unknown.tolist() == [1]
+
+
+@needs_subwords
+def test_lists_of_subwords_are_taken_as_they_are(known_pieces):
+    assert known_pieces.encode([["▁"], ["nothing"]]).n_unknown.tolist() == [0, 1]
+
+
+@needs_subwords
+def test_unknown_words_are_not_split_a_second_time(pieces):
     with pytest.raises(ValueError, match="unknown must be 'drop'"):
-        Vocabulary(tokens, normalize=pieces, unknown="pieces")
+        Vocabulary(list(pieces.token_ids), normalize=pieces, unknown="pieces")
+
+
+@needs_subwords
+def test_a_corpus_of_subwords_opens_as_it_was_built(pieces, tmp_path):
+    built = pacsent.words.Corpus.build(CORPUS, tmp_path / "c", min_count=1, normalize=pieces)
+
+    opened = pacsent.words.Corpus.open(tmp_path / "c")
+
+    assert opened.digest == built.vocabulary.digest(CORPUS)
+    assert opened.digest == opened.vocabulary.digest(CORPUS)
+
+
+@needs_subwords
+def test_subwords_are_two_at_least():
+    pytest.importorskip("tokenizers")
     with pytest.raises(ValueError, match="n_pieces must be an integer of at least 2"):
         train_pieces(CORPUS, 1)
-    built = pacsent.words.Corpus.build(CORPUS, tmp_path / "c", min_count=1, normalize=pieces)
-    again = pacsent.words.Corpus.open(tmp_path / "c")
-    assert again.digest == again.vocabulary.digest(CORPUS) == built.vocabulary.digest(CORPUS)
-    for wrong in ("one text", [1, 2], [None], None):
-        with pytest.raises((TypeError, ValueError), match="Got"):
-            train_pieces(wrong, 50)
 
 
 @needs_subwords
-def test_skip_gram_is_trained_on_pieces(tmp_path):
+@pytest.mark.parametrize("wrong", ["one text", [1, 2], [None], None], ids=repr)
+def test_subwords_are_learned_from_lists_of_texts_only(wrong):
     pytest.importorskip("tokenizers")
-    passages = [text for _, _, text in load_books()][:300]
-    text, model = tmp_path / "text", tmp_path / "model"
-    text.write_text("\n".join(passages) + "\n")
+    with pytest.raises((TypeError, ValueError), match="Got"):
+        train_pieces(wrong, 50)
+
+
+# ---- Skip-gram on subwords ----
+
+
+@pytest.fixture(scope="module")
+def passages(tmp_path_factory):
+    """A file with three hundred passages of books."""
+    path = tmp_path_factory.mktemp("books") / "text"
+    texts = [passage.text for passage in load_books()[:300]]
+    path.write_text("\n".join(texts) + "\n")
+    return path
+
+
+@pytest.fixture(scope="module")
+def trained(passages, tmp_path_factory):
+    """The output of a training on five hundred subwords, and its word vectors."""
+    pytest.importorskip("tokenizers")
+    model = tmp_path_factory.mktemp("skipgram") / "model"
     options = "--subwords 500 --n-dims 8 --n-epochs 1 --random-state 0 --n-jobs 1"
-    done = invoke("vectors", "train", text, "-o", model, *options.split())
-    assert done.exit_code == 0 and "subwords, 500 learned" in done.output, done.output
-    words = pacsent.load(model)
-    assert 450 < words.n_words < 500 and words.output_vectors is not None
-    assert words.vocabulary.encode(["Xylophonquietschen", "ᚠ"]).n_unknown.tolist() == [0, 1]
+    done = invoke("vectors", "train", passages, "-o", model, *options.split(), status=0)
+    return done.output, pacsent.load(model)
+
+
+@needs_subwords
+def test_skip_gram_is_trained_on_subwords(trained):
+    output, words = trained
+
+    assert "subwords, 500 learned" in output
     assert words.training["normalize"] == "subwords, 500 learned"
-    # a word of one piece is that piece, a word of several their mean
-    for word in ("the", "in"):  # "in" is the end of a word as well
-        row = words.vocabulary.id_of(f"▁{word}")
-        assert_array_equal(words.input(word), words.input_vectors[row])
-    assert "in" in words.vocabulary and "the" not in words.vocabulary
-    assert "▁the" not in [word for word, _ in words.most_similar("the")]
+    assert 450 < words.n_words < 500
+    assert words.output_vectors is not None
+
+
+@needs_subwords
+def test_only_characters_that_were_not_learned_are_unknown(trained):
+    _, words = trained
+    encoded = words.vocabulary.encode(["Xylophonquietschen", "ᚠ"])
+    assert encoded.n_unknown.tolist() == [0, 1]
+
+
+@needs_subwords
+@pytest.mark.parametrize("word", ["the", "in"])  # "in" is the end of a word as well
+def test_a_word_of_one_subword_is_that_subword(trained, word):
+    _, words = trained
+    row = words.vocabulary.id_of(f"▁{word}")
+    assert_array_equal(words.input(word), words.input_vectors[row])
+
+
+@needs_subwords
+def test_a_word_of_several_subwords_is_their_mean(trained):
+    _, words = trained
     rows = words.vocabulary.encode(["xylophon"]).ids
-    for table, vector_of in (
-        (words.input_vectors, words.input),
-        (words.output_vectors, words.output),
-    ):
-        assert_allclose(vector_of("xylophon"), table[rows].mean(axis=0), rtol=1e-5)
-    for wrong, message in (
-        (["-", "--subwords", 50], "reads the text twice. Save stdin"),
-        ([text, "--subwords", 50, "--normalize", "paper"], "leave out"),
-    ):
-        done = invoke("vectors", "train", *wrong, "-o", tmp_path / "x")
-        assert done.exit_code == 2 and message in done.output
+
+    mean_input = words.input_vectors[rows].mean(axis=0)
+    mean_output = words.output_vectors[rows].mean(axis=0)
+
+    assert_allclose(words.input("xylophon"), mean_input, rtol=1e-5)
+    assert_allclose(words.output("xylophon"), mean_output, rtol=1e-5)
 
 
-def test_without_the_library_the_table_opens_and_text_names_it(tmp_path, monkeypatch):
+@needs_subwords
+def test_subwords_are_the_words_of_the_vocabulary(trained):
+    _, words = trained
+    assert "in" in words.vocabulary
+    assert "the" not in words.vocabulary
+
+
+@needs_subwords
+def test_a_word_is_no_neighbour_of_itself_as_a_subword(trained):
+    _, words = trained
+    neighbours = [word for word, _ in words.most_similar("the")]
+    assert "▁the" not in neighbours
+
+
+@needs_subwords
+def test_subwords_are_not_learned_from_standard_input(tmp_path):
+    done = invoke("vectors", "train", "-", "--subwords", 50, "-o", tmp_path / "x", status=2)
+    assert "reads the text twice. Save stdin" in done.output
+
+
+@needs_subwords
+def test_subwords_leave_no_choice_of_the_normalisation(passages, tmp_path):
+    options = ["--subwords", 50, "--normalize", "paper", "-o", tmp_path / "x"]
+    done = invoke("vectors", "train", passages, *options, status=2)
+    assert "leave out" in done.output
+
+
+# ---- Without the library ----
+
+
+@pytest.fixture
+def without_tokenizers(monkeypatch):
     monkeypatch.setitem(sys.modules, "tokenizers", None)
-    model = {"type": "WordPiece", "vocab": {"[UNK]": 0, "a": 1}, "unk_token": "[UNK]"}
-    (tmp_path / "tokenizer.json").write_text(json.dumps({"model": model}))
-    write_tensors(tmp_path / "model.safetensors", {"embeddings": np.eye(2, dtype=np.float32)})
-    words = formats.read(tmp_path)
+
+
+def test_without_the_library_the_table_opens_and_text_names_it(without_tokenizers, tmp_path):
+    table = np.eye(2, dtype=np.float32)
+    folder = write_static(tmp_path / "m", {"[UNK]": 0, "a": 1}, {"embeddings": table})
+
+    words = formats.read(folder)
+
     assert words.words == ["a"]
     with pytest.raises(ImportError, match=r"pip install 'pacsent\[subwords\]'"):
         words.encode(["a"])
+
+
+def test_without_the_library_training_subwords_names_it(without_tokenizers):
     with pytest.raises(ImportError, match=r"pip install 'pacsent\[subwords\]'"):
         train_pieces(["a"], 5)
 
 
-def static(folder, vocab, model="WordPiece", added=(), **tensors):
-    """A folder with a tokenizer and a table, as both libraries write one."""
-    folder.mkdir(parents=True)
-    tokens = [{"id": i, "content": token} for token, i in added]
-    model = {"type": model, "vocab": vocab, "unk_token": "[UNK]"}
-    (folder / "tokenizer.json").write_text(json.dumps({"model": model, "added_tokens": tokens}))
-    write_tensors(folder / "model.safetensors", tensors)
-    return folder
+def split_words(text):
+    return [f"▁{word}" for word in text.lower().split()]
 
 
 def test_a_table_is_read_without_the_library_by_a_function_that_splits_text(tmp_path):
-    vocab = {"▁the": 0, "▁film": 1}
     table = np.arange(6, dtype=np.float32).reshape(2, 3)
-    folder = static(tmp_path / "m", vocab, model="BPE", **{"embedding.weight": table})
+    vocab = {"▁the": 0, "▁film": 1}
+    folder = write_static(tmp_path / "m", vocab, {"embedding.weight": table}, kind="BPE")
+
+    words = formats.read(folder, normalize=split_words)
+
     assert formats.detect(folder) == "static"
-    words = formats.read(folder, normalize=lambda text: [f"▁{w}" for w in text.lower().split()])
-    assert words.words == ["▁the", "▁film"] and words.counts is None
+    assert words.words == ["▁the", "▁film"]
+    assert words.counts is None
     assert_array_equal(words.input_vectors, table)
     assert words.vocabulary.encode(["The film"]).ids.tolist() == [0, 1]
 
 
 def test_shared_rows_and_weights_of_model2vec_are_folded_in(tmp_path):
     vocab = {"[UNK]": 0, "film": 1, "##s": 2, "good": 3}
-    table = np.arange(6, dtype=np.float32).reshape(2, 3)
-    weights = {"mapping": np.array([0, 1, 0, 1]), "weights": np.array([1.0, 2, 1, 0.5])}
-    folder = static(tmp_path / "m", vocab, added=[("[UNK]", 0)], embeddings=table, **weights)
-    words = formats.read(folder)
+    first, second = np.arange(6, dtype=np.float32).reshape(2, 3)
+    tensors = {
+        "embeddings": np.stack([first, second]),
+        "mapping": np.array([0, 1, 0, 1]),
+        "weights": np.array([1.0, 2, 1, 0.5]),
+    }
+    unknown_token = {"id": 0, "content": "[UNK]"}
+
+    words = formats.read(write_static(tmp_path / "m", vocab, tensors, added=[unknown_token]))
+
     assert words.words == ["film", "##s", "good"]  # all but the token for OOV words
-    np.testing.assert_array_equal(words.input_vectors, [2 * table[1], table[0], 0.5 * table[1]])
+    assert_array_equal(words.input_vectors, [2 * second, first, 0.5 * second])
+
+
+IDENTITY = np.eye(4, dtype=np.float32)
 
 
 def test_tokens_keep_their_numbers_and_their_unknown_token_in_sentence_transformers(tmp_path):
-    table = np.eye(4, dtype=np.float32)  # a row more than tokens, as trained models may have
-    vocab, rows = {"[UNK]": 0, "b": 2, "a": 1}, {"embedding.weight": table}
-    words = formats.read(static(tmp_path / "m" / "0_StaticEmbedding", vocab, **rows).parent)
+    """The table has a row more than tokens, as trained models may have."""
+    vocab = {"[UNK]": 0, "b": 2, "a": 1}
+    write_static(tmp_path / "m" / "0_StaticEmbedding", vocab, {"embedding.weight": IDENTITY})
+
+    words = formats.read(tmp_path / "m")
+
     assert words.words == ["[UNK]", "a", "b"]
-    np.testing.assert_array_equal(words.input_vectors, table[:3])
-    unigram = static(tmp_path / "u", [["a", 0.0], ["b", -1.0]], model="Unigram", embeddings=table)
-    assert formats.read(unigram).words == ["a", "b"]
+    assert_array_equal(words.input_vectors, IDENTITY[:3])
 
 
-def test_a_damaged_static_folder_is_refused_in_one_line(tmp_path):
-    eye, nan = np.eye(2, dtype="f4"), np.full((1, 2), np.nan, "f4")
-    for number, (vocab, tensors, message) in enumerate(
-        (
-            ({"a": 5}, {"embeddings": eye}, "must have a row for every token"),
-            ({"a": -1}, {"embeddings": eye}, "must be a tokenizer with its tokens"),
-            ({"a": "x"}, {"embeddings": eye}, "must be a tokenizer with its tokens"),
-            ({"a": 0}, {"other": eye}, "must have a table named embeddings"),
-            ({"[UNK]": 0}, {"embeddings": eye}, "must have tokens"),
-            ({"a": 0}, {"embeddings": eye, "mapping": np.array([7, 0])}, "mapping must name rows"),
-            ({"a": 0}, {"embeddings": eye, "weights": np.ones(3)}, "weights must have one number"),
-            ({"a": 0}, {"embeddings": nan}, "finite"),
-        )
-    ):
-        with pytest.raises(ValueError, match=message):
-            formats.read(static(tmp_path / str(number), vocab, **tensors))
-    folder = static(tmp_path / "n", {"a": 0}, embeddings=np.eye(1, dtype="f4"))
-    for config in ("[]", "{", '{"max_length": 0}', '{"max_length": "x"}'):
-        (folder / "config.json").write_text(config)
-        with pytest.raises(ValueError, match=r"config.json must have|max_length must be an integ"):
-            formats.read(folder)
+def test_the_tokens_of_a_unigram_model_are_numbered_by_their_place(tmp_path):
+    vocab = [["a", 0.0], ["b", -1.0]]
+    folder = write_static(tmp_path / "m", vocab, {"embeddings": IDENTITY}, kind="Unigram")
+
+    assert formats.read(folder).words == ["a", "b"]
+
+
+# ---- Damaged folders ----
+
+
+@pytest.mark.parametrize(
+    ("vocab", "message"),
+    [
+        ({"a": 5}, "must have a row for every token"),
+        ({"a": -1}, "must be a tokenizer with its tokens"),
+        ({"a": "x"}, "must be a tokenizer with its tokens"),
+        ({"[UNK]": 0}, "must have tokens"),
+    ],
+)
+def test_tokens_without_rows_are_refused(tmp_path, vocab, message):
+    folder = write_static(tmp_path / "m", vocab, {"embeddings": IDENTITY})
+
+    with pytest.raises(ValueError, match=message):
+        formats.read(folder)
+
+
+@pytest.mark.parametrize(
+    ("tensors", "message"),
+    [
+        ({"other": IDENTITY}, "must have a table named embeddings"),
+        ({"embeddings": IDENTITY, "mapping": np.array([7, 0])}, "mapping must name rows"),
+        ({"embeddings": IDENTITY, "weights": np.ones(3)}, "weights must have one number"),
+        ({"embeddings": np.full((1, 2), np.nan, np.float32)}, "finite"),
+    ],
+)
+def test_a_damaged_table_is_refused(tmp_path, tensors, message):
+    folder = write_static(tmp_path / "m", {"a": 0}, tensors)
+
+    with pytest.raises(ValueError, match=message):
+        formats.read(folder)
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ("[]", r"config\.json must have"),
+        ("{", r"config\.json must have"),
+        ('{"max_length": 0}', "max_length must be an integ"),
+        ('{"max_length": "x"}', "max_length must be an integ"),
+    ],
+)
+def test_damaged_settings_are_refused(tmp_path, config, message):
+    folder = write_static(tmp_path / "m", {"a": 0}, {"embeddings": IDENTITY})
+    (folder / "config.json").write_text(config)
+
+    with pytest.raises(ValueError, match=message):
+        formats.read(folder)
