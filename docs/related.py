@@ -43,21 +43,43 @@ GROUPS = (
     "sentences.PB01Vectorizer make_encoder",
     "paper.certify_words paper.certify_documents paper.certify_squared_loss "
     "paper.certify_heuristics certify_encoder",
-    "paper.generate paper.simulate paper.certify_words",
+    "paper.generate paper.GenerativeCorpus paper.simulate paper.certify_words",
     "paper.printed.example paper.printed.product_prior paper.printed.kl_exact "
-    "paper.printed.kl_printed paper.printed.l2_posterior paper.printed.idf_l2_posterior",
+    "paper.printed.kl_printed paper.printed.l2_posterior paper.printed.idf_l2_posterior "
+    "paper.printed.Example",
+    "paper.printed.product_prior paper.printed.sum_prior paper.printed.sum_prior_posterior "
+    "paper.printed.log_normaliser",
+    "paper.printed.kl_exact paper.printed.kl_printed paper.printed.penalty_exact "
+    "paper.printed.penalty_printed paper.printed.entropy",
+    "paper.printed.l2_posterior paper.printed.squared_loss paper.printed.rescaled_loss_lambda",
+    "paper.printed.negative_sampling_loss paper.printed.sampled_loss "
+    "paper.printed.expected_loss paper.printed.PrintedPBNegVectorizer paper.printed.pv_dbow_loss",
     "paper.printed.PrintedPBNegVectorizer paper.printed.SGDPBNegVectorizer "
     "paper.printed.WeightedL2Vectorizer paper.printed.make_printed paper.printed.diverges "
     "sentences.PBNegVectorizer",
     "paper.printed.train_words paper.printed.train_pv_dbow paper.printed.word_variances "
     "paper.printed.lump paper.printed.decay sentences.WordPBNegVectorizer "
     "sentences.PVDBOWVectorizer",
-    "paper.printed.draw_labelled_words paper.printed.labelled_words_of paper.printed.hypothesis",
+    "paper.printed.draw_labelled_words paper.printed.labelled_words_of paper.printed.hypothesis "
+    "paper.printed.zero_one_risk paper.printed.generalisation_example",
     "paper.printed.minimise_at_fixed_lambda paper.printed.minimise_theorem_1 "
-    "paper.printed.minimise_kl_inverse paper.printed.simulate_bound paper.certify_words",
+    "paper.printed.minimise_kl_inverse paper.printed.problem_of paper.printed.simulate_bound "
+    "paper.printed.BoundSimulation paper.certify_words",
+    "paper.printed.train_pv_dbow paper.printed.pv_dbow_loss paper.printed.from_scratch",
+    "paper.printed.diverges paper.printed.learning_rates paper.printed.SGDPBNegVectorizer",
     "paper.printed.family_spreads evaluate",
     "web.Labelling web.agreement certify.certify_stream classify.next_to_label",
-    "scale.embed_shards scale.predict_shards scale.Embedder sentences.SentenceVectorizer",
+    "scale.embed_shards scale.predict_shards scale.Manifest scale.on_ray scale.Embedder "
+    "sentences.SentenceVectorizer",
+    "web.serve web.ModelSource web.ServerSettings web.read_keys web.open_models web.ServedModel "
+    "web.create_app",
+    "text.read_labelled_texts text.stream_texts text.clean_files Corpus",
+    "text.tokenise_paper text.tokenise_unicode text.clean_files text.Encoded Vocabulary",
+    "words.formats.detect words.formats.read words.formats.write load WordVectors",
+    "storage.check load save",
+    "paper.benchmark_datasets.load paper.benchmark_datasets.load_word_vectors "
+    "paper.benchmark_datasets.read_labelled paper.benchmark_datasets.Dataset "
+    "paper.benchmark_datasets.Pairs evaluate",
 )
 THEOREMS = {
     "TextClassifier": ["gp"],

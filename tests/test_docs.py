@@ -506,10 +506,32 @@ def related(monkeypatch):
     return import_module("related")
 
 
-def test_every_public_name_is_on_the_api_page(api_names, related):
-    public_names = {f"pacsent.{name}" for name in related.public_names()}
+def _modules_with_public_names() -> list[Any]:
+    """pacsent and every package and module of it that has a list of public names."""
+    modules = []
+    for path in sorted((ROOT / "src" / "pacsent").rglob("*.py")):
+        if "__all__" in path.read_text(encoding="utf-8"):
+            parts = path.relative_to(ROOT / "src").with_suffix("").parts
+            modules.append(import_module(".".join(parts).removesuffix(".__init__")))
+    return modules
 
-    assert public_names <= api_names
+
+def _is_package(value: Any) -> bool:
+    return ismodule(value) and hasattr(value, "__path__")
+
+
+def test_every_public_name_is_on_the_api_page(api_names):
+    listed = [pkgutil.resolve_name(name) for name in api_names]
+
+    missing = []
+    for module in _modules_with_public_names():
+        for name in module.__all__:
+            value = getattr(module, name)
+            is_listed = any(value is other for other in listed)
+            if name != "__version__" and not is_listed and not _is_package(value):
+                missing.append(f"{module.__name__}.{name}")
+
+    assert missing == []
 
 
 def test_names_with_relations_or_theorems_are_on_the_api_page(api_names, related):

@@ -18,6 +18,7 @@ from pacsent.cli import main
 from pacsent.kernels.formats import parse_lines_plainly
 from pacsent.paper import benchmark_datasets as datasets
 from pacsent.words import formats
+from pacsent.words.formats.writing import format_of_name
 
 WORDS = ["film", "good", "café", "a.b", "日本"]
 
@@ -245,9 +246,9 @@ def test_nothing_is_overwritten_unasked(tmp_path, words):
 
 
 def test_the_format_follows_from_the_name(tmp_path, words):
-    assert formats.format_of_name("a.txt") == formats.format_of_name("b.VEC") == "word2vec-text"
-    assert formats.format_of_name("a.bin") == "word2vec-binary"
-    assert formats.format_of_name("model") == "pacsent"
+    assert format_of_name("a.txt") == format_of_name("b.VEC") == "word2vec-text"
+    assert format_of_name("a.bin") == "word2vec-binary"
+    assert format_of_name("model") == "pacsent"
 
     with pytest.raises(ValueError, match=r"must follow from its name.* Got '.pt'"):
         formats.write(words, tmp_path / "v.pt")

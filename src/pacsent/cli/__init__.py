@@ -14,7 +14,7 @@ import click
 from pacsent.cli.command_line import Terminated, cli
 from pacsent.files import open_closed_streams
 
-__all__ = ["cli", "main"]
+__all__: list[str] = []  # entered by the command `pacsent`
 
 
 def main() -> None:

@@ -185,16 +185,18 @@ def convert(
     """
     from pacsent.text.reading import check_input
     from pacsent.words import compress, formats
+    from pacsent.words.formats.reading import CONTEXT, FORMATS
+    from pacsent.words.formats.writing import check_targets, format_of_name
 
     format = formats.detect(source)  # a mistake in SOURCE comes first
-    to = to or formats.format_of_name(destination)
+    to = to or format_of_name(destination)
     if to != "pacsent" and (options["bits"] is not None or trained_on):
         raise click.UsageError("Only pacsent's own folder keeps these options: --to pacsent.")
     for path in trained_on:
         check_input(path)
     # Before a large file is read for nothing.
-    context = Path(source).with_name(formats.CONTEXT + Path(source).name)
-    formats.check_targets(destination, to, [source, counts, context], overwrite=overwrite)
+    context = Path(source).with_name(CONTEXT + Path(source).name)
+    check_targets(destination, to, [source, counts, context], overwrite=overwrite)
 
     verbose = not quiet
     words = formats.read(source, format=format, counts=counts, normalize=normalize, verbose=verbose)
@@ -205,7 +207,7 @@ def convert(
     written = formats.write(words, destination, format=to, overwrite=overwrite, verbose=verbose)
 
     summary = _summarize(words)
-    kind = formats.FORMATS[format]
+    kind = FORMATS[format]
     lines = [f"read {source}: {kind}, {_describe_words(words)}"]
     lines += [f"wrote {path}" for path in written]
     if to != "pacsent" and summary["subwords"]:

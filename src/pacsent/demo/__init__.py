@@ -5,10 +5,12 @@
 
 import lazy_loader
 
-__getattr__, __dir__, __all__ = lazy_loader.attach(
+__getattr__, __dir__, _ = lazy_loader.attach(
     __name__,
     submod_attrs={
         "pages": ["run"],
         "tables": ["write_tables"],
     },
 )
+
+__all__: list[str] = []  # used by the command `pacsent demo`

@@ -18,17 +18,14 @@ from typing import NamedTuple
 import numpy as np
 
 from pacsent.paper import books
-from pacsent.paper.generative import GenerativeCorpus, generate
+from pacsent.paper.generative import generate
 from pacsent.paper.labelled import Dataset, read_labelled
 from pacsent.text.reading import Source
 from pacsent.words.formats import read
 from pacsent.words.vectors import WordVectors
 from pacsent.words.vocabulary import Vocabulary
 
-__all__ = [
-    "DATASETS", "Dataset", "Entry", "GenerativeCorpus", "Pairs", "data_folder", "find", "generate",
-    "load", "load_word_vectors", "read_labelled",
-]  # fmt: skip
+__all__ = ["Dataset", "Pairs", "generate", "load", "load_word_vectors", "read_labelled"]
 
 # Name of the dataset of passages that ship with the package, in place of a folder.
 BOOKS = "books"
@@ -37,7 +34,14 @@ SUFFIXES = (".tar.xz", ".tar.gz", ".tgz", ".tar.bz2", ".tar.zst", ".tar")
 
 @dataclass(frozen=True, eq=False)
 class Pairs:
-    """Sentence pairs with a human similarity score from 0 to 5 (STS-B), by part."""
+    """Sentence pairs with a human similarity score from 0 to 5 (STS-B), by part.
+
+    Examples
+    --------
+    >>> pairs = load("stsb")  # doctest: +SKIP
+    >>> pairs.scores["test"].size  # doctest: +SKIP
+    1379
+    """
 
     name: str
     first: dict[str, list[str]]
@@ -275,12 +279,29 @@ def find(name: str, data: str | Path | None = None, entry: Entry | None = None) 
 
 
 def load(name: str, data: str | Path | None = None, *, verify: bool = True) -> Dataset | Pairs:
-    """Read a dataset, a key of `DATASETS`, from its archive or unpacked folder; "stsb" gives Pairs.
+    """Read a dataset from its archive or unpacked folder.
 
-    "books" is the author of a passage, from data that ships with the package.
+    Counts, classes and encoding are checked.
 
-    `data` is the folder with the archives; None takes PACSENT_DATA. Counts, classes and encoding
-    are checked; `verify` also compares the content with the known digest, and refuses another.
+    Parameters
+    ----------
+    name : str
+        A key of `DATASETS`, or "books": the author of a passage, from data of the package.
+    data : path, optional
+        The folder with the archives; None takes PACSENT_DATA.
+    verify : bool, default=True
+        Also compare the content with the known digest; another one raises ValueError.
+
+    Returns
+    -------
+    dataset : Dataset or Pairs
+        Pairs for "stsb".
+
+    Examples
+    --------
+    >>> dataset = load("books")
+    >>> len(dataset.train_texts), len(dataset.classes)
+    (600, 10)
     """
     if name == BOOKS:
         return books.dataset()
@@ -394,10 +415,23 @@ def _digest(members: list[Member], pattern: str) -> str:
 def load_word_vectors(path: str | os.PathLike, normalize: str = "paper") -> WordVectors:
     """Word vectors of the reproduction: input*.npy, output*.npy and vocab.tsv in a folder.
 
-    `normalize` says how texts become words: "wikifil" also removes markup, as Nozawa and Sato do.
+    Parameters
+    ----------
+    path : path
+        The folder; its tables are memory-mapped, and a line of vocab.tsv is a word, a tab and its
+        count. Or whatever `pacsent.words.formats.read` reads.
+    normalize : str, default="paper"
+        How texts become words: "wikifil" also removes markup, as Nozawa and Sato do.
 
-    Any other word vectors that `pacsent.words.formats.read` reads are accepted as well. The tables
-    of a folder are memory-mapped. A line of vocab.tsv is a word, a tab and its count.
+    Returns
+    -------
+    words : WordVectors
+
+    Examples
+    --------
+    >>> words = load_word_vectors("english")
+    >>> words.n_dims
+    256
     """
     folder = Path(path)
     input_paths = sorted(folder.glob("input*.npy"))

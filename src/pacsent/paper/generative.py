@@ -13,7 +13,34 @@ from pacsent.words.vocabulary import Vocabulary
 
 @dataclass(frozen=True, eq=False, repr=False)
 class GenerativeCorpus:
-    """Documents drawn from the paper's model, with the distribution behind each of them."""
+    """Documents drawn from the paper's model, with the distribution behind each of them.
+
+    `generate` returns it.
+
+    Attributes
+    ----------
+    texts : list of str
+    labels : array, shape (n_documents,)
+    ids : list of arrays
+        The same documents as word ids, in the order of the text.
+    vocabulary : Vocabulary
+        All words of the language, with their counts in this corpus.
+    classes : tuple of str
+        The name of each label.
+    gamma : array, shape (n_documents, n_themes + 1)
+        Weights of the themes and of the background.
+    themes : array, shape (n_themes + 1, n_words)
+        Distributions of words; rows sum to one.
+    concentration : float
+    random_state : int
+
+    Examples
+    --------
+    >>> from pacsent.paper import generate
+    >>> corpus = generate(20, n_topics=2, n_words=60, random_state=0)
+    >>> corpus.phi().shape
+    (20, 60)
+    """
 
     texts: list[str]
     labels: np.ndarray  # (n_documents,)

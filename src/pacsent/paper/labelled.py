@@ -12,7 +12,15 @@ from pacsent.text.texts import as_sentences
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Texts with class labels; a test part where the authors fixed one."""
+    """Texts with class labels; a test part where the authors fixed one.
+
+    Examples
+    --------
+    >>> none = np.zeros(0, dtype=int)
+    >>> dataset = Dataset("films", ["good", "bad"], np.array([1, 0]), [], none, ("no", "yes"), "")
+    >>> dataset.classes[dataset.train_labels[0]]
+    'yes'
+    """
 
     name: str
     train_texts: list[str]
@@ -76,9 +84,26 @@ def read_labelled(
     test: str | Path | None = None,
     report: Report | None = None,
 ) -> Dataset:
-    """Return a dataset from a user's own file; arguments as of `read_labelled_texts`.
+    """Return a dataset from a user's own file.
 
-    `test` is a second file of the same kind as the test part; without it `split` makes one.
+    Parameters
+    ----------
+    path, text_column, label_column, kind, report
+        As of `pacsent.text.read_labelled_texts`.
+    test : path, optional
+        A second file of the same kind, the test part; without it `Dataset.split` makes one.
+
+    Returns
+    -------
+    dataset : Dataset
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "films.csv"
+    >>> _ = path.write_text("text,label\\na quiet film,good\\na loud film,bad\\n")
+    >>> read_labelled(path).classes
+    ('bad', 'good')
     """
 
     def read(file: str | Path | None) -> tuple[list[str], list[str]]:

@@ -2,7 +2,7 @@
 
 import lazy_loader
 
-__getattr__, __dir__, __all__ = lazy_loader.attach(
+__getattr__, __dir__, _ = lazy_loader.attach(
     __name__,
     submod_attrs={
         "jobs": ["Embed", "Predict"],
@@ -12,3 +12,6 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
         "stores": ["is_url"],
     },
 )
+
+# The other names are for the packages of pacsent.
+__all__ = ["Embedder", "Manifest", "embed_shards", "on_ray", "predict_shards"]

@@ -27,7 +27,7 @@ class Manifest:
     path : str or None
         manifest.json in the target; None if the target is a file.
     files : dict
-        The finished files by their name.
+        The finished files by their name without its suffix.
     failed : dict
         Source -> error.
     ignored : list of str
@@ -35,6 +35,16 @@ class Manifest:
     outdated : list of str
         Outputs of earlier runs whose input is no longer among the sources, or that were made in
         another format: nothing deletes them, and whoever reads the folder reads them too.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> from pacsent.scale import embed_shards
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> _ = (folder / "a.txt").write_text("a glass of wine\\nsome beer\\n")
+    >>> manifest = embed_shards("english", [folder / "a.txt"], folder / "vectors", format="jsonl")
+    >>> list(manifest.files), manifest.totals()["rows"]
+    (['a'], 2)
     """
 
     def __init__(self, target: Any, settings: dict) -> None:

@@ -23,7 +23,7 @@ class Embedder:
     text_column : str, default="text"
         The column of the texts.
     **options
-        `method` and `encoder`, as of `scale.Embed`.
+        `method` and `encoder`, as of `embed_shards`.
 
     Examples
     --------
@@ -70,6 +70,13 @@ def on_ray(address: str | None = None) -> Callable:
     -------
     engine : callable
         The `engine` of `embed_shards` and `predict_shards`.
+
+    Examples
+    --------
+    >>> from pacsent import scale
+    >>> scale.embed_shards(  # doctest: +SKIP
+    ...     "english", ["s3://bucket/texts/"], "s3://bucket/vectors", engine=on_ray()
+    ... )
     """
 
     def engine(tasks: list, n_jobs: int | None, advance: Callable) -> Iterator[tuple]:

@@ -49,15 +49,29 @@ def embed_shards(
         Parquet may be compressed (.gz, .bz2, .xz, .zst).
     target : str or path
         The folder that gets an output for each input, and manifest.json.
-    method, encoder
-        As of `scale.Embed`.
+    method : str, optional
+        For word vectors, one that learns nothing from text; None is the sentence encoder that they
+        come with, or SIF-sum.
+    encoder : str, optional
+        The external encoder that a model was made with.
     text_column : str, optional
         By default `text`, or the only column of a table that has one.
     keep_columns : iterable of str
         Extra columns of the input that the output has as well; ["*"] for all. A column that has
         the name of a result is renamed (`mean` becomes `input_mean`), and a warning says so.
-    **options
-        Further arguments of `run`: format, on_error, n_jobs, overwrite, verbose, engine.
+    format : {"parquet", "jsonl", "csv", "tsv"}, default="parquet"
+        Format of the outputs; Parquet needs the extra `parquet`.
+    on_error : {"report", "stop"}, default="report"
+        "report" gives a bad row its place with an empty text, and a bad file no output; the
+        manifest names both, and the others are processed. With "stop" the first one ends the run.
+    n_jobs : int, optional
+        Cores; None and -1 use all.
+    overwrite : bool, default=False
+        Replace outputs that another model or other settings have made.
+    verbose : bool, default=False
+        Show progress on stderr.
+    engine : callable, optional
+        Runs the tasks instead of the cores of this machine: `on_ray()`.
 
     Returns
     -------
@@ -91,10 +105,16 @@ def predict_shards(
 
     Parameters
     ----------
-    model, error, delta, encoder
-        As of `Predict`.
-    sources, target, **options
+    model : str or path
+        The folder of a classifier.
+    sources, target, encoder, **options
         As of `embed_shards`.
+    error : float, optional
+        The rate at which prediction sets may miss the true class, and answers may be wrong; None
+        takes 0.05 for sets, or the smallest rate above it that can be guaranteed, and for answers
+        the smallest of ten with which at least half of the calibration texts are answered.
+    delta : float, optional
+        The probability that this guarantee fails; None is that of the classifier.
 
     Returns
     -------
@@ -142,21 +162,8 @@ def run(
     ----------
     job : Embed or Predict
         The work on each file.
-    sources, target, text_column, keep_columns
+    sources, target, text_column, keep_columns, format, on_error, n_jobs, overwrite, verbose, engine
         As of `embed_shards`.
-    format : {"parquet", "jsonl", "csv", "tsv"}, default="parquet"
-        Format of the outputs; Parquet needs the extra `parquet`.
-    on_error : {"report", "stop"}, default="report"
-        "report" gives a bad row its place with an empty text, and a bad file no output; the
-        manifest names both, and the others are processed. With "stop" the first one ends the run.
-    n_jobs : int, optional
-        Cores; None and -1 use all.
-    overwrite : bool, default=False
-        Replace outputs that another model or other settings have made.
-    verbose : bool, default=False
-        Show progress on stderr.
-    engine : callable, optional
-        Runs the tasks instead of the cores of this machine: `on_ray()`.
 
     Returns
     -------

@@ -10,7 +10,7 @@ model/
 
 import lazy_loader
 
-__getattr__, __dir__, __all__ = lazy_loader.attach(
+__getattr__, __dir__, _ = lazy_loader.attach(
     __name__,
     submod_attrs={
         "checksums": ["row_bytes"],
@@ -24,3 +24,5 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
         ],
     },
 )
+
+__all__ = ["check", "load", "save"]  # the other names are for the packages of pacsent

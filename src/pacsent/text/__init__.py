@@ -2,7 +2,7 @@
 
 import lazy_loader
 
-__getattr__, __dir__, __all__ = lazy_loader.attach(
+__getattr__, __dir__, _ = lazy_loader.attach(
     __name__,
     submod_attrs={
         "cleaning": ["clean_files"],
@@ -13,3 +13,14 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
         "texts": ["as_sentences", "as_texts"],
     },
 )
+
+# The other names are for the packages of pacsent.
+__all__ = [
+    "Encoded",
+    "LowCoverageWarning",
+    "clean_files",
+    "read_labelled_texts",
+    "stream_texts",
+    "tokenise_paper",
+    "tokenise_unicode",
+]

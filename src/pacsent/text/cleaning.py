@@ -60,6 +60,15 @@ def clean_files(
     -------
     int
         Number of bytes written.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> _ = (folder / "raw.txt").write_text("Route 66, anyone?\\n")
+    >>> _ = clean_files(folder / "raw.txt", folder / "clean.txt")
+    >>> (folder / "clean.txt").read_text().strip()
+    'route six six anyone'
     """
     paths = [inputs] if isinstance(inputs, str | os.PathLike) else list(inputs)
     if normalize not in ("paper", "unicode"):

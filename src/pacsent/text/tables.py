@@ -573,6 +573,14 @@ def stream_texts(
     Yields
     ------
     str
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "texts.txt"
+    >>> _ = path.write_text("a quiet film\\na loud film\\n")
+    >>> list(stream_texts(path))
+    ['a quiet film', 'a loud film']
     """
     n_rows = 0
     with TextTable(path, kind=kind, text_column=text_column) as table:
@@ -629,6 +637,15 @@ def read_labelled_texts(
     labels : list of str
     groups : list of str or None
         None without a `group_column`.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "mine.csv"
+    >>> _ = path.write_text("text,label\\na quiet film,good\\na loud film,bad\\n")
+    >>> texts, labels, groups = read_labelled_texts(path)
+    >>> labels
+    ['good', 'bad']
     """
     table = read_labelled_table(
         path,

@@ -28,6 +28,11 @@ class ModelSource:
         For word vectors: how they become sentence vectors.
     encoder : str, optional
         The external encoder that the model was made with.
+
+    Examples
+    --------
+    >>> ModelSource("english", name="vectors").open().name
+    'vectors'
     """
 
     model: str
@@ -73,6 +78,11 @@ def open_models(
     Returns
     -------
     models : list of ServedModel
+
+    Examples
+    --------
+    >>> [model.name for model in open_models([ModelSource("english")])]
+    ['english']
     """
     models = [source.open() for source in sources]
     names = [model.name for model in models]

@@ -110,6 +110,11 @@ def serve(
         Processes that answer requests.
     on_start : callable, optional
         Receives a dictionary of address, workers and models when all workers answer.
+
+    Examples
+    --------
+    >>> from pacsent.web import ModelSource, ServerSettings
+    >>> serve([ModelSource("english")], ServerSettings(), port=8000)  # doctest: +SKIP
     """
     opened = open_models(sources, settings.error, settings.delta)
     models = [model.warm_up() for model in opened]

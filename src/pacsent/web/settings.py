@@ -38,9 +38,16 @@ class ServerSettings:
     origins : tuple of str
         Web origins whose pages may call the server; "*" for all.
     error : float, optional
-        Maximum error rate of answers; None is chosen by `AnswerRule`.
+        Maximum error rate of answers; None takes the smallest of ten rates with which at least
+        half of the calibration texts are answered.
     delta : float, optional
         Probability that this guarantee fails; None is that of the model.
+
+    Examples
+    --------
+    >>> settings = ServerSettings(max_texts=100, origins=("https://example.org",))
+    >>> settings.timeout
+    30.0
     """
 
     keys: tuple[bytes, ...] = ()
@@ -113,6 +120,14 @@ def read_keys(path: str | Path) -> tuple[bytes, ...]:
     -------
     keys : tuple of bytes
         Their SHA-256 digests, for `ServerSettings`.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "keys.txt"
+    >>> _ = path.write_text("# of the test server\\nk-0123456789abcdef\\n")
+    >>> ServerSettings(keys=read_keys(path)).accepts_key(b"Bearer k-0123456789abcdef")
+    True
     """
     keys = []
     lines = Path(path).read_bytes().splitlines()

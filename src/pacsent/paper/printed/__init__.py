@@ -9,7 +9,7 @@ import lazy_loader
 
 __getattr__, __dir__, __all__ = lazy_loader.attach(
     __name__,
-    submodules=["figures", "sgd"],
+    submodules=["sgd"],
     submod_attrs={
         "bound_over_posteriors": [
             "minimise_at_fixed_lambda",
@@ -30,7 +30,6 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
             "sum_prior",
         ],
         "labelled_words": [
-            "PARIS",
             "draw_labelled_words",
             "generalisation_example",
             "hypothesis",
@@ -53,7 +52,6 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
         ],
         "stability": ["family_spreads"],
         "vectorizers": [
-            "PRINTED",
             "SGDPBNegVectorizer",
             "WeightedL2Vectorizer",
             "from_scratch",

@@ -79,6 +79,13 @@ def problem_of(
     Returns
     -------
     Problem
+
+    Examples
+    --------
+    >>> from pacsent.paper.printed import example
+    >>> ex = example()
+    >>> problem_of(ex.sentences[0], ex.I_hat, ex.O_hat, ex.p_noise)._fields
+    ('tokens', 'A_hat', 'p_noise', 'prior_mean', 'prior_variance', 'n_negatives')
     """
     tokens = np.asarray(tokens)
     mean, variance = product_prior(B_hat[tokens], var_P)

@@ -33,7 +33,13 @@ _N_NEGATIVES = 1
 
 @dataclass(frozen=True)
 class BoundSimulation:
-    """Counts of bounds below the true risk, as printed and with a prior of other words."""
+    """Counts of bounds below the true risk, as printed and with a prior of other words.
+
+    Examples
+    --------
+    >>> simulate_bound(20, random_state=0).n_replicates
+    20
+    """
 
     n_replicates: int
     n_violations: int

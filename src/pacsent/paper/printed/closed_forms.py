@@ -161,6 +161,15 @@ def sum_prior_posterior(
     References
     ----------
     Nozawa and Sato (2019), section 3.1.
+
+    Examples
+    --------
+    >>> from pacsent.paper.printed import example
+    >>> ex = example()
+    >>> tokens = ex.sentences[0]
+    >>> mean, variance = sum_prior_posterior(ex.I_hat[tokens], ex.O_hat[tokens], lam=3.0)
+    >>> mean.round(3), variance
+    (array([-0.17 , -0.266, -0.22 , -0.02 ]), 0.25)
     """
     A = np.asarray(A, dtype=float)
     B = np.asarray(B, dtype=float)
@@ -197,6 +206,14 @@ def squared_loss(mu: ArrayLike, var_Q: float, A: ArrayLike, beta: Any = 1.0) -> 
     References
     ----------
     Nozawa and Sato (2019), appendices A.2 and A.3.
+
+    Examples
+    --------
+    >>> from pacsent.paper.printed import example
+    >>> ex = example()
+    >>> I_S = ex.I_hat[ex.sentences[0]]
+    >>> round(squared_loss(I_S.mean(axis=0), 0.5, I_S), 4)
+    1.539
     """
     A = np.asarray(A, dtype=float)
     mu = np.asarray(mu, dtype=float)
@@ -226,5 +243,10 @@ def rescaled_loss_lambda(lam: float, largest: float) -> float:
     Returns
     -------
     float
+
+    Examples
+    --------
+    >>> rescaled_loss_lambda(8.0, largest=25.0)
+    0.32
     """
     return lam / largest

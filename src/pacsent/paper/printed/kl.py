@@ -59,6 +59,14 @@ def sum_prior(B: ArrayLike, var_P: float = 1.0) -> tuple[np.ndarray, float]:
     -------
     mean : array, shape (n_dims,)
     variance : float
+
+    Examples
+    --------
+    >>> from pacsent.paper.printed import example
+    >>> ex = example()
+    >>> mean, variance = sum_prior(ex.O_hat[ex.sentences[0]])
+    >>> mean.round(3), variance
+    (array([-0.788, -0.988, -0.679,  0.094]), 1.0)
     """
     B = np.asarray(B, dtype=float)
     return B.sum(axis=0), var_P
@@ -79,6 +87,13 @@ def log_normaliser(B: ArrayLike, var_P: float = 1.0) -> float:
     Returns
     -------
     float
+
+    Examples
+    --------
+    >>> from pacsent.paper.printed import example
+    >>> ex = example()
+    >>> round(log_normaliser(ex.O_hat[ex.sentences[0]]), 4)
+    -19.585
     """
     B = np.asarray(B, dtype=float)
     n, d = B.shape
@@ -173,6 +188,11 @@ def entropy(var_Q: float, n_dims: int) -> float:
     Returns
     -------
     float
+
+    Examples
+    --------
+    >>> round(entropy(0.5, n_dims=4), 4)
+    4.2895
     """
     logarithm = float(np.log(2.0 * np.pi * np.e * var_Q))
     return 0.5 * n_dims * logarithm
@@ -209,6 +229,14 @@ def penalty_printed(
     References
     ----------
     Nozawa and Sato (2019), Theorem 2.
+
+    Examples
+    --------
+    >>> from pacsent.paper.printed import example
+    >>> ex = example()
+    >>> O_S = ex.O_hat[ex.sentences[0]]
+    >>> np.round(penalty_printed(O_S.mean(axis=0), 0.5, O_S, lam=2.0), 4)
+    array([0.    , 5.9657])
     """
     mu = np.asarray(mu, dtype=float)
     B = np.asarray(B, dtype=float)
@@ -237,6 +265,14 @@ def penalty_exact(
     -------
     mean_term : float
     variance_term : float
+
+    Examples
+    --------
+    >>> from pacsent.paper.printed import example
+    >>> ex = example()
+    >>> O_S = ex.O_hat[ex.sentences[0]]
+    >>> np.round(penalty_exact(O_S.mean(axis=0), 0.5, O_S, lam=2.0), 4)
+    array([0.    , 0.5837])
     """
     B = np.asarray(B, dtype=float)
     n, d = B.shape

@@ -160,6 +160,14 @@ def zero_one_risk(h: ArrayLike, A_hat: np.ndarray, data: LabelledWords, bias: fl
     Returns
     -------
     float
+
+    Examples
+    --------
+    >>> from pacsent.paper.printed import example
+    >>> ex = example()
+    >>> data = labelled_words_of(ex.sentences[0], ex.p_noise, random_state=0)
+    >>> zero_one_risk(ex.O_hat[0], ex.I_hat, data)
+    0.5125
     """
     predicted = hypothesis(h, A_hat, data.words, bias)
     return float(np.mean(predicted != data.labels))
@@ -195,6 +203,11 @@ def generalisation_example(encoder: Any = None, sentence: str = PARIS) -> list[W
     References
     ----------
     Nozawa and Sato (2019), section 3.1.
+
+    Examples
+    --------
+    >>> [(row.word, row.sign) for row in generalisation_example()][:2]
+    [('paris', -1), ('beautiful', -1)]
     """
     if encoder is None:
         encoder = _example_encoder()

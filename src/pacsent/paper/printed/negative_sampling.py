@@ -42,6 +42,14 @@ def negative_sampling_loss(
     References
     ----------
     Nozawa and Sato (2019), equation 2.
+
+    Examples
+    --------
+    >>> from pacsent.paper.printed import example
+    >>> ex = example()
+    >>> loss = negative_sampling_loss(ex.O_hat[0], [1, 2], [[3, 4, 5], [0, 1, 6]], ex.I_hat)[0]
+    >>> round(float(loss), 4)
+    6.2183
     """
     h = np.asarray(h, dtype=float)
     positive_rows = A_hat[np.asarray(tokens)]  # (n_tokens, n_dims)
@@ -119,6 +127,17 @@ def sampled_loss(
     References
     ----------
     Nozawa and Sato (2019), equation 18.
+
+    Examples
+    --------
+    >>> from pacsent.paper.printed import example
+    >>> ex = example()
+    >>> O_S = ex.O_hat[ex.sentences[0]]
+    >>> m = O_S.mean(axis=0)
+    >>> negatives = [[0, 5, 3]] * len(O_S)
+    >>> loss = sampled_loss(m, -0.4, m, ex.sentences[0], negatives, ex.I_hat, ex.O_hat, lam=0.25)
+    >>> round(float(loss.grad_rho), 4)
+    -13.1661
     """
     mu = np.asarray(mu, dtype=float)
     epsilon = np.asarray(epsilon, dtype=float)
@@ -183,6 +202,16 @@ def expected_loss(
     Returns
     -------
     array, shape (n_sentences,)
+
+    Examples
+    --------
+    >>> from pacsent.paper.printed import example
+    >>> ex = example()
+    >>> O_S = ex.O_hat[ex.sentences[0]]
+    >>> m = O_S.mean(axis=0, keepdims=True)
+    >>> counts = sparse.csr_matrix(np.bincount(ex.sentences[0], minlength=7)[None])
+    >>> expected_loss(m, np.array([0.5]), counts, (ex.I_hat, ex.O_hat), ex.p_noise).round(3)
+    array([24.969])
     """
     A_hat, B_hat = tables
     words = np.flatnonzero(p_noise)

@@ -247,6 +247,13 @@ def from_scratch(word_vectors: WordVectors) -> WordVectors:
     Returns
     -------
     WordVectors
+
+    Examples
+    --------
+    >>> from pacsent.paper.printed import example
+    >>> ex = example()
+    >>> bool(from_scratch(ex.words).input_vectors.any())
+    False
     """
     shape = word_vectors.input_vectors.shape
     return WordVectors(word_vectors.vocabulary, np.zeros(shape, dtype=np.float32))

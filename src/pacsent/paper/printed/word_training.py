@@ -316,6 +316,16 @@ def pv_dbow_loss(
     References
     ----------
     Nozawa and Sato (2019), corollary 2.3.
+
+    Examples
+    --------
+    >>> from pacsent.paper.printed import example
+    >>> ex = example()
+    >>> h = ex.O_hat[[0]]
+    >>> negatives = [np.array([[0, 5, 3]] * len(ex.sentences[0]))]
+    >>> loss, grad_h, grad_A = pv_dbow_loss(h, ex.sentences[:1], negatives, ex.I_hat)
+    >>> grad_h.shape, grad_A.shape
+    ((1, 4), (7, 4))
     """
     h = np.asarray(h, dtype=float)
     loss = 0.0

@@ -14,7 +14,13 @@ from pacsent.words.vocabulary import Vocabulary
 
 @dataclass(frozen=True)
 class Example:
-    """Word vectors, and three sentences as token lists and as word ids."""
+    """Word vectors, and three sentences as token lists and as word ids.
+
+    Examples
+    --------
+    >>> example().I_hat.shape
+    (7, 4)
+    """
 
     words: WordVectors
     texts: list[list[str]]

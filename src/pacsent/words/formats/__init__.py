@@ -5,10 +5,9 @@ rejected. docs/formats.md lists the formats.
 """
 
 from pacsent import registry
-from pacsent.words.formats.reading import CONTEXT, FORMATS, detect, read
-from pacsent.words.formats.writing import WRITABLE, check_targets, format_of_name, write
+from pacsent.words.formats.reading import detect, read
+from pacsent.words.formats.writing import write
 
-__all__ = ["CONTEXT", "FORMATS", "WRITABLE", "check_targets", "detect", "format_of_name", "read"]
-__all__ += ["write"]
+__all__ = ["detect", "read", "write"]
 
 registry.register("file", "word vectors", read)

@@ -37,7 +37,16 @@ def detect(path: str | os.PathLike) -> str:
     Returns
     -------
     format : str
-        One of `FORMATS`; ValueError if it is none of them.
+        "word2vec-text", "word2vec-binary", "fasttext", "glove", "static" or "pacsent"; ValueError
+        if it is none of them.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "vectors.txt"
+    >>> _ = path.write_text("2 3\\nwine 0.5 1 0\\nbeer 0.25 1 1\\n")
+    >>> detect(path)
+    'word2vec-text'
     """
     path = Path(path)
     if not path.exists():
@@ -122,7 +131,7 @@ def read(
     path : path
         A file (plain, .gz, .bz2, .xz or .zst) or a folder, or "english".
     format : str or None, default=None
-        One of `FORMATS`; None recognises it by the contents.
+        As `detect` names it; None recognises it by the contents.
     normalize : "paper", "unicode" or callable, optional
         How raw text becomes tokens; by default as the vectors came, else "paper".
     counts : path or None, default=None
@@ -137,6 +146,14 @@ def read(
     Returns
     -------
     words : WordVectors
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "vectors.txt"
+    >>> _ = path.write_text("2 3\\nwine 0.5 1 0\\nbeer 0.25 1 1\\n")
+    >>> read(path).vocabulary.words
+    ['wine', 'beer']
     """
     path = Path(storage.place(path))
     if format is not None and format not in FORMATS:

@@ -56,6 +56,14 @@ def write(
     -------
     paths : list of Path
         The files or the folder that were written.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from pacsent import load
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "english.bin"
+    >>> [written.name for written in write(load("english"), path)]
+    ['english.bin', 'context_english.bin']
     """
     format = format or format_of_name(path)
     targets = check_targets(path, format, overwrite=overwrite)
