@@ -21,24 +21,47 @@ from pacsent import (
 
 Tree = dict[str, bytes]  # file name -> content
 WORDS = ["film", "good", "quiet", "nil", "joy", "plot", "slow", "dull"]
-TEXTS = ["good film film", "quiet joy plot", "nil good quiet", "slow dull film", "joy joy", "plot"]
-TEXTS = [*TEXTS, *[f"{a} {b} {a}" for a in WORDS[:4] for b in WORDS[4:]]]
-LABELLED = [
-    (f"{a} {b} {c} item{n}", "up" if a in WORDS[:4] else "down")
-    for n, (a, b, c) in enumerate(zip(WORDS * 5, WORDS[3:] * 8, WORDS[5:] * 14))
+SHORT_TEXTS = [
+    "good film film",
+    "quiet joy plot",
+    "nil good quiet",
+    "slow dull film",
+    "joy joy",
+    "plot",
 ]
+TEXTS = [*SHORT_TEXTS, *[f"{a} {b} {a}" for a in WORDS[:4] for b in WORDS[4:]]]
+
+
+def _labelled_texts() -> list[tuple[str, str]]:
+    """Forty texts of three words and a number; the first word decides the label."""
+    pairs = []
+    for number in range(5 * len(WORDS)):
+        first = WORDS[number % 8]
+        second = WORDS[3 + number % 5]
+        third = WORDS[5 + number % 3]
+        label = "up" if first in WORDS[:4] else "down"
+        pairs.append((f"{first} {second} {third} item{number}", label))
+    return pairs
+
+
+LABELLED = _labelled_texts()
 QUICK = {"w-PB-neg": {"n_epochs": 2}, "PV-DBOW": {"n_epochs": 2}}
 METHODS = tuple(name for name in sentences.methods.METHODS if not name.startswith("i-"))
 
 
 @cache
 def words():
-    tables = np.random.default_rng(0).normal(0, 0.4, (2, len(WORDS), 6)).astype(np.float32)
-    return WordVectors(Vocabulary(WORDS, [800, 400, 300, 200, 100, 50, 20, 10]), *tables)
+    rng = np.random.default_rng(0)
+    tables = rng.normal(0, 0.4, (2, len(WORDS), 6))  # input and output vectors
+    input_vectors, output_vectors = tables.astype(np.float32)
+    vocabulary = Vocabulary(WORDS, [800, 400, 300, 200, 100, 50, 20, 10])
+    return WordVectors(vocabulary, input_vectors, output_vectors)
 
 
 def new(method: str, **settings):
-    return make_encoder(method, words(), **{"n_jobs": 1, **QUICK.get(method, {}), **settings})
+    """A method that is quick to fit, with other settings where they are given."""
+    quick = QUICK.get(method, {})
+    return make_encoder(method, words(), **{"n_jobs": 1, **quick, **settings})
 
 
 @cache
@@ -52,9 +75,9 @@ def classifier():
     texts = [f"{a} {b} {a}" for a in ("now", "then") for b in WORDS * 2]
     labels = ["up" if text.startswith("now") else "down" for text in texts]
     numbered = [f"{text} {number}" for number, text in enumerate(texts)]
-    certified = CertifiedClassifier(
-        TextClassifier(None, n_jobs=1), calibration_size=0.4, random_state=0
-    )
+
+    plain = TextClassifier(None, n_jobs=1)
+    certified = CertifiedClassifier(plain, calibration_size=0.4, random_state=0)
     return certified.fit(numbered, labels)
 
 
@@ -67,11 +90,8 @@ def write_files() -> None:
 
 
 def tree_of(folder: Path) -> Tree:
-    return {
-        str(path.relative_to(folder)): path.read_bytes()
-        for path in sorted(folder.rglob("*"))
-        if path.is_file()
-    }
+    files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
+    return {str(file.relative_to(folder)): file.read_bytes() for file in files}
 
 
 def write_tree(tree: Tree, folder: Path) -> None:

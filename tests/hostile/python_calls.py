@@ -15,8 +15,24 @@ from pacsent import CertifiedClassifier, Vocabulary
 from pacsent.certify import certify
 from pacsent.text.encoded import Encoded
 
+# ---- odd ids and texts ---------------------------------------------------------------------------
 
-def _foreign_encoded():
+# name -> how encoded texts are made that no encoder may accept
+ODD_ENCODED: dict[str, Callable[[], Encoded]] = {}
+
+
+def odd_encoded(name: str):
+    """Adds a function to ODD_ENCODED."""
+
+    def add(make):
+        ODD_ENCODED[name] = make
+        return make
+
+    return add
+
+
+@odd_encoded("another vocabulary")
+def _of_another_vocabulary():
     letters = "abcdefghij"
     names = ["".join(triple) for triple in itertools.product(letters, repeat=3)]
     counts = list(range(len(names), 0, -1))
@@ -24,21 +40,50 @@ def _foreign_encoded():
     return Vocabulary(names, counts).encode(texts)
 
 
-def _change_encoded(field: str, change: Callable[[np.ndarray], np.ndarray]) -> Encoded:
-    encoded = words().vocabulary.encode(TEXTS)
-    changed = change(getattr(encoded, field).copy())
-    return encoded._replace(**{field: changed})
+def _encoded() -> Encoded:
+    return words().vocabulary.encode(TEXTS)
 
 
-ODD_ENCODED = {
-    "another vocabulary": _foreign_encoded,
-    "ids out of range": lambda: _change_encoded("ids", lambda ids: ids + 10**6),
-    "negative ids": lambda: _change_encoded("ids", lambda ids: ids - 10**6),
-    "fractional ids": lambda: _change_encoded("ids", lambda ids: ids + 0.5),
-    "offsets beyond the end": lambda: _change_encoded("offsets", lambda offsets: offsets * 1000),
-    "reversed offsets": lambda: _change_encoded("offsets", lambda offsets: offsets[::-1].copy()),
-    "negative offsets": lambda: _change_encoded("offsets", lambda offsets: offsets - 5),
-}
+def _with_ids(change: Callable[[np.ndarray], np.ndarray]) -> Encoded:
+    encoded = _encoded()
+    return encoded._replace(ids=change(encoded.ids))
+
+
+def _with_offsets(change: Callable[[np.ndarray], np.ndarray]) -> Encoded:
+    encoded = _encoded()
+    return encoded._replace(offsets=change(encoded.offsets))
+
+
+@odd_encoded("ids out of range")
+def _with_large_ids():
+    return _with_ids(lambda ids: ids + 10**6)
+
+
+@odd_encoded("negative ids")
+def _with_negative_ids():
+    return _with_ids(lambda ids: ids - 10**6)
+
+
+@odd_encoded("fractional ids")
+def _with_fractional_ids():
+    return _with_ids(lambda ids: ids + 0.5)
+
+
+@odd_encoded("offsets beyond the end")
+def _with_large_offsets():
+    return _with_offsets(lambda offsets: offsets * 1000)
+
+
+@odd_encoded("reversed offsets")
+def _with_reversed_offsets():
+    return _with_offsets(lambda offsets: offsets[::-1].copy())
+
+
+@odd_encoded("negative offsets")
+def _with_negative_offsets():
+    return _with_offsets(lambda offsets: offsets - 5)
+
+
 ODD_TEXTS = {
     "no text": [],
     "empty texts": ["", " ", "\n"],
@@ -52,6 +97,9 @@ ODD_TEXTS = {
     "control characters": ["\x1b[31mgood\x07", "1984 2001"],
     "emoji": ["👩‍👩‍👧 good"],
 }
+
+# ---- wrong parameters ----------------------------------------------------------------------------
+
 CERTIFIED_PARAMETERS = {
     "calibration_size": (0, 1, float("nan"), "x"),
     "delta": (0, float("nan")),
@@ -62,6 +110,9 @@ CERTIFIED_PARAMETERS = {
     "estimator": (3, "english", dict),
 }
 CERTIFY_PARAMETERS = {"n_candidates": (0, 0.5, True), "delta": (0, "x"), "overlap": ("x",)}
+
+
+# ---- cases ---------------------------------------------------------------------------------------
 
 
 def _transform_encoded(method, make):
