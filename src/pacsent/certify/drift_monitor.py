@@ -234,13 +234,18 @@ class DriftMonitor:
 
     Examples
     --------
-    >>> from pacsent import CertifiedClassifier, TextClassifier
-    >>> texts = [f"{word} film {n}" for n in range(40) for word in ("good", "bad")]
-    >>> classifier = CertifiedClassifier(TextClassifier(None), calibration_size=0.5, random_state=0)
-    >>> _ = classifier.fit(texts, ["up", "down"] * 40)
+    >>> from pacsent import CertifiedClassifier
+    >>> from sklearn.model_selection import train_test_split
+    >>> from pacsent.datasets import load_banking
+    >>> texts, intents = load_banking(n_classes=12)  # messages to a bank
+    >>> X, X_new, y, y_new = train_test_split(texts, intents, train_size=500, random_state=0)
+    >>> from pacsent.datasets import load_books
+    >>> classifier = CertifiedClassifier(random_state=0).fit(X, y)
     >>> monitor = DriftMonitor(classifier, random_state=0)
-    >>> monitor.update(["a good film, number 7"])
+    >>> monitor.update(X_new[:200])
     False
+    >>> monitor.update([passage.text for passage in load_books()[:100]])
+    True
     """
 
     def __init__(

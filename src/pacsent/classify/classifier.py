@@ -102,11 +102,25 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
 
     Examples
     --------
-    >>> from pacsent import TextClassifier
-    >>> texts = ["a good film", "so good", "a bad film", "really bad"] * 3
-    >>> classifier = TextClassifier().fit(texts, ["yes", "yes", "no", "no"] * 3)
-    >>> classifier.predict(["good", "bad"])
-    array(['yes', 'no'], dtype='<U3')
+    >>> from sklearn.model_selection import train_test_split
+    >>> from pacsent.datasets import load_banking
+    >>> texts, intents = load_banking(n_classes=12)  # messages to a bank
+    >>> X, X_new, y, y_new = train_test_split(texts, intents, train_size=500, random_state=0)
+    >>> classifier = TextClassifier().fit(X, y)
+    >>> classifier.predict(["my card was swallowed", "I was charged twice"]).tolist()
+    ['declined_cash_withdrawal', 'transaction_charged_twice']
+    >>> round(classifier.score(X_new, y_new), 3)
+    0.91
+    >>> print(classifier.explain("I was charged twice for my coffee"))
+    transaction_charged_twice (probability 1.000, decision +2.750)
+      +5.223  twice
+      +1.640  charged
+      +0.392  for
+      +0.259  was
+      -0.199  my
+      -0.123  coffee
+      -0.059  i
+      -4.384  (the intercept)
 
     Texts of a language without word vectors:
 
@@ -116,6 +130,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
 
     Several labels per text:
 
+    >>> texts = ["a good film", "so good", "a bad film", "really bad"] * 3
     >>> labels = [{"good", "film"}, {"good"}, {"film"}, set()] * 3
     >>> TextClassifier(None).fit(texts, labels).predict(["a good film", "really bad"])
     [('film', 'good'), ()]

@@ -76,14 +76,17 @@ def suspicious_labels(X: Iterable[str], y: Any, *, model: Any = None) -> list[Su
 
     Examples
     --------
-    >>> from pacsent import TextClassifier
     >>> from pacsent.classify import suspicious_labels
-    >>> texts = [f"{word} film{n} plot{n}" for n in range(30) for word in ("good", "bad")]
-    >>> labels = ["up", "down"] * 30
-    >>> labels[7] = "up"
-    >>> first = suspicious_labels(texts, labels, model=TextClassifier(None))[0]
-    >>> first.row, first.suggested
-    (7, 'down')
+    >>> from sklearn.model_selection import train_test_split
+    >>> from pacsent.datasets import load_banking
+    >>> texts, intents = load_banking(n_classes=12)  # messages to a bank
+    >>> X, X_new, y, y_new = train_test_split(texts, intents, train_size=500, random_state=0)
+    >>> y[7] = "cash_withdrawal_charge"  # a mistake
+    >>> first = suspicious_labels(X, y)[0]
+    >>> X[first.row]
+    'Why was an extra charge added when I used my card?'
+    >>> first.label, first.suggested
+    ('cash_withdrawal_charge', 'card_payment_fee_charged')
     """
     return _find_suspicious(predict_labels_left_out(X, y, model))
 

@@ -113,13 +113,15 @@ class Index:
     Examples
     --------
     >>> from pacsent import Index
+    >>> from pacsent.datasets import load_banking
+    >>> texts, intents = load_banking(n_classes=12)  # messages to a bank
     >>> index = Index("english")
-    >>> ids = index.add(["a glass of wine", "the cat slept", "shares fell again"])
-    >>> index.search("a sleeping kitten", k=1)[0].text
-    'the cat slept'
-    >>> ids = index.add(["error E1734", "error E1735"], metadata=[{"year": 2023}, {"year": 2024}])
-    >>> [hit.text for hit in index.search("what is E1735", where={"year": 2024})]
-    ['error E1735']
+    >>> ids = index.add(texts, metadata=[{"intent": intent} for intent in intents])
+    >>> [hit.text for hit in index.search("the ATM swallowed my card", k=2)]
+    ['My card wont work at an ATM', "Is my card broken? I can't get cash out of the ATM"]
+    >>> where = {"intent": "transaction_charged_twice"}
+    >>> index.search("my coffee", k=1, where=where)[0].text
+    'Hello. I checked my transactions and saw I was double charged for a restaurant visit. ...'
     """
 
     kind = "Index"

@@ -283,8 +283,20 @@ def load(
     >>> words = pacsent.load("english")
     >>> words
     WordVectors(n_words=65536, n_dims=256)
-    >>> "unhappy" in [word for word, _ in words.most_similar("happy", 5)]
-    True
+    >>> [word for word, _ in words.most_similar("bank", 3)]
+    ['banks', 'banking', 'hsbc']
+
+    A classifier, saved and opened again:
+
+    >>> from tempfile import TemporaryDirectory
+    >>> from pacsent.datasets import load_banking
+    >>> texts, intents = load_banking(n_classes=3)
+    >>> classifier = pacsent.TextClassifier().fit(texts, intents)
+    >>> with TemporaryDirectory() as folder:
+    ...     path = pacsent.save(classifier, folder + "/model")
+    ...     opened = pacsent.load(folder + "/model")
+    >>> opened.predict(["I was charged for my coffee"]).tolist()
+    ['card_payment_fee_charged']
     """
     path = place(path)
     options = _Options(normalize, word_vectors, encoder)

@@ -74,8 +74,18 @@ def make_encoder(method: str, encoder: WordVectors | str, **params: Any) -> Sent
 
     Examples
     --------
+    >>> from pacsent import make_encoder
+    >>> from pacsent.datasets import load_banking
+    >>> texts, _ = load_banking(n_classes=12)  # messages to a bank
+    >>> encoder = make_encoder("PB-neg", "english", lam=8).fit(texts)
+    >>> mean, variance = encoder.posterior(["I was charged twice for my coffee"])
+    >>> mean.shape, variance.round(3)
+    ((1, 256), array([0.139]))
+
+    Methods by their names, with vectors of your own:
+
     >>> import numpy as np
-    >>> from pacsent import Vocabulary, WordVectors, make_encoder
+    >>> from pacsent import Vocabulary, WordVectors
     >>> words = WordVectors(Vocabulary(["good", "film"]), np.eye(2), -np.eye(2))
     >>> make_encoder("i-PB-L2", words, lam=2.0)
     i-PB-L2: AverageVectorizer(lam=2.0, swap_roles=True,
