@@ -231,10 +231,10 @@ class CheckCommand:
         rows = [f"{text},{label},{row}" for row, (text, label) in enumerate(zip(TEXTS, labels))]
         self.table.write_text("\n".join(["text,label,trust", *rows]))
 
-    def run(self, answers, *options):
+    def run(self, answers, *options, status=None):
         """Answer questions in the terminal until the answers end, as by Ctrl-C."""
         how = ("--score-column", "trust", "--random-state", 1, "--terminal")
-        return invoke("check", self.table, *how, *options, input=answers)
+        return invoke("check", self.table, *how, *options, input=answers, status=status)
 
 
 @pytest.fixture
@@ -310,6 +310,14 @@ def test_an_input_is_not_overwritten(finished_command):
 )
 def test_a_column_that_has_no_scores_is_named(command, column, message):
     assert message in command.run("", "--score-column", column).stderr
+
+
+def test_a_list_of_classes_that_omits_a_label_of_the_machine_is_rejected(command):
+    done = command.run("", "--labels", "down,sideways", status=1)
+
+    message = "--labels must name all classes. It omits 'up', which label has in row 101."
+    assert message in " ".join(done.stderr.split())
+    assert not command.folder.exists()
 
 
 def test_the_labels_of_lines_are_not_shown_with_the_random_sample(tmp_path):

@@ -64,9 +64,9 @@ def check_command(tmp_path_factory):
     table = tmp_path_factory.mktemp("check") / "m.csv"
     rows = [f"{CLASSES[row % 2]},{row},row {row}\n" for row in range(N_ROWS)]
     table.write_text("label,trust,text\n" + "".join(rows))
-    unused_labels = ",".join(f"x_{number:02}" for number in range(20))
+    unused_labels = [f"x_{number:02}" for number in range(20)]
     options = ["--score-column", "trust", "--error", "0.02", "--random-state", "1"]
-    options += ["--labels", unused_labels, "--port", "0", "--no-browser"]
+    options += ["--labels", ",".join([*CLASSES, *unused_labels]), "--port", "0", "--no-browser"]
     return ["check", table, *options]
 
 

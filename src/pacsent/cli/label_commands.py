@@ -228,7 +228,7 @@ def check(
         kept = {"text": texts, "label": machine}
 
     scores = None if score_column is None else _read_numbers(kept, score_column)
-    classes = [name.strip() for name in labels.split(",")] if labels else []
+    classes = _all_classes(labels, machine, label_column or "label") if labels else []
     known = _known_labels(kept, human_column, {*machine, *classes})
     options["annotators"] = options["annotators"] or ("person",)
     session = LabelCheck(
@@ -275,6 +275,18 @@ def _read_machine_labels(
     )
     labels = [label.strip() for label in table.labels]
     return table.texts, labels  # type: ignore[return-value]
+
+
+def _all_classes(labels: str, machine: list[str], column: str) -> list[str]:
+    """The classes of --labels, which must contain every label of the machine."""
+    classes = [name.strip() for name in labels.split(",")]
+    for row, label in enumerate(machine):
+        if label not in classes:
+            raise ValueError(
+                f"--labels must name all classes. It omits {label!r}, which {column} has in row "
+                f"{row + 1:,}. Add it, or leave out --labels."
+            )
+    return classes
 
 
 def _report_empty(texts: list[str], quiet: bool) -> None:
