@@ -126,11 +126,32 @@ class Manifest:
                 self.outdated.append(name)
 
     def output_of(self, shard: stores.Shard) -> str:
-        """Return the location of a shard's output."""
+        """Return the location of a shard's output.
+
+        Parameters
+        ----------
+        shard : Shard
+            An input file.
+
+        Returns
+        -------
+        str
+            Path or URL.
+        """
         return f"{self.target}/{shard.name}.{self.settings['format']}"
 
     def is_finished(self, shard: stores.Shard) -> bool:
-        """Return True if the output is there, complete, and of the file as it is now."""
+        """Return True if the output is there, complete, and of the file as it is now.
+
+        Parameters
+        ----------
+        shard : Shard
+            An input file. If its output is incomplete or out of date, it is forgotten.
+
+        Returns
+        -------
+        bool
+        """
         record = self.files.get(shard.name)
         if record is None:
             return False

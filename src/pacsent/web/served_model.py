@@ -178,7 +178,16 @@ class ServedModel:
         return self._together(rule)(texts)
 
     def n_tokens(self, texts: list[str]) -> int:
-        """Return the number of words in all texts."""
+        """Return the number of words in all texts.
+
+        Parameters
+        ----------
+        texts : list of str
+
+        Returns
+        -------
+        int
+        """
         if self.encoder is None:
             return sum(len(_WORD.findall(text)) for text in texts)
         encoded = self._encode(texts)
@@ -215,13 +224,29 @@ class ServedModel:
         return words
 
     def is_known(self, words: list[str]) -> list[bool]:
-        """Return for each word whether the model knows it, by itself or by its subwords."""
+        """Return for each word whether the model knows it, by itself or by its subwords.
+
+        Parameters
+        ----------
+        words : list of str
+
+        Returns
+        -------
+        list of bool
+        """
         encoded = self._encode([[word] for word in words])
         n_known = np.diff(encoded.offsets)  # (n_words,)
         return (n_known > 0).tolist()
 
     def description(self) -> dict[str, Any]:
-        """Return the model's properties, for /v1/models."""
+        """Return the model's properties, for /v1/models.
+
+        Returns
+        -------
+        dict
+            Class, method, dimensions and words of the encoder; the classes of the classifier;
+            the number of texts of the index.
+        """
         about: dict[str, Any] = {"class": None}
         if self.encoder is not None:
             about["class"] = type(self.encoder).__name__

@@ -89,6 +89,16 @@ class ServerSettings:
         """Return True if an Authorization header contains one of the keys.
 
         Every key is compared, so that the time does not tell which one is alike.
+
+        Parameters
+        ----------
+        authorization : bytes or None
+            The header's value; None if the request has none.
+
+        Returns
+        -------
+        bool
+            True for every request if the server has no keys.
         """
         if not self.keys:
             return True
@@ -100,7 +110,18 @@ class ServerSettings:
         return n_equal > 0
 
     def client_of(self, authorization: str | None) -> str:
-        """Return the digest of the API key in an Authorization header; "" without keys."""
+        """Return the digest of the API key in an Authorization header.
+
+        Parameters
+        ----------
+        authorization : str or None
+            The header's value; None if the request has none.
+
+        Returns
+        -------
+        str
+            SHA-256 in hexadecimal digits; "" without keys.
+        """
         if not self.keys:
             return ""
         _, _, key = (authorization or "").partition(" ")
