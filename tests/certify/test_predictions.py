@@ -15,7 +15,7 @@ from helpers import invoke
 from pacsent import CertifiedClassifier, TextClassifier
 from pacsent.bounds import binomial
 from pacsent.bounds.pac_bayes import kl_inverse
-from pacsent.bounds.rounding import rounded_up
+from pacsent.bounds.rounding import rounded_down, rounded_up
 from pacsent.certify import ErrorCertificate, certify, certify_predictions, read_certificate
 from pacsent.certify.error_certificate import joint_bounds
 
@@ -388,6 +388,11 @@ def test_fourteen_groups_are_enough_for_a_guarantee_for_new_ones():
 # ---- Bounds by class ----
 
 
+def read_printed_rows(certificate):
+    """The cells of each printed line: columns of tables are two spaces apart."""
+    return [re.split(r"\s{2,}", line.strip()) for line in str(certificate).splitlines()]
+
+
 def test_the_mean_over_classes_is_over_those_that_occur():
     labels = ["a", "b"] * 40
 
@@ -396,10 +401,27 @@ def test_the_mean_over_classes_is_over_those_that_occur():
     of_a, of_b, of_c = certificate.class_error_upper.values()
     assert of_c == 1
     assert certificate.balanced_error_upper == (of_a + of_b) / 2 < 0.12
-    rows = [line.split("  ") for line in str(certificate).splitlines()]
-    cells = [[cell.strip() for cell in row if cell.strip()] for row in rows]
-    assert ["c", "-", "0", "0"] in cells
-    assert ["mean over classes with texts", rounded_up(of_a)] in cells
+    printed = read_printed_rows(certificate)
+    assert ["c", "-", "0", "0"] in printed
+    assert ["mean over classes with texts", rounded_up(of_a)] in printed
+
+
+def test_the_error_of_a_class_is_printed_rounded_up(with_classes):
+    limit = rounded_up(binomial.upper_limit(2, 40, 0.01))
+
+    phrases = dict(with_classes.statements())["Classes"]
+
+    assert ["no", limit, "2", "40"] in read_printed_rows(with_classes)
+    assert f"no at most {limit} (2 of 40);" in phrases
+
+
+def test_the_precision_of_a_prediction_is_printed_rounded_down(with_classes):
+    precision = rounded_down(1 - binomial.upper_limit(2, 57, 0.01))
+
+    phrases = dict(with_classes.statements())["Precision"]
+
+    assert ["yes", precision, "55", "57"] in read_printed_rows(with_classes)
+    assert phrases == f"yes is right for at least {precision} (55 of 57)."
 
 
 def test_many_classes_take_no_time():
