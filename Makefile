@@ -110,6 +110,9 @@ pages: $(DEV)  ## regenerate the tables, figures and screenshots of the pages (n
 	$(BIN)/python docs/make_methods.py
 	$(BIN)/python docs/make_drift_figure.py
 	$(BIN)/python docs/make_labels_figure.py
+	$(BIN)/python docs/make_guarantee_figures.py
+	$(BIN)/python docs/make_monitor_figures.py
+	$(BIN)/python docs/make_accuracy_figures.py
 	$(BIN)/python docs/make_architecture.py
 	$(BIN)/python docs/make_screenshots.py
 	$(BIN)/python docs/make_numbers.py

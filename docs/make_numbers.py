@@ -7,7 +7,8 @@ keep, and the columns; `as` renames one, and a backslash stands before a comma o
     <!-- end -->
 
 Below the table stands what was measured: the commit, the date and the processor of the file.
-Tables that join several files are made by functions: `<!-- numbers: paper-accuracy -->`.
+Tables that join several files are made by functions: `<!-- numbers: paper-accuracy -->`; captions
+of figures are those of captions.py: `<!-- numbers: caption-split -->`.
 """
 
 import argparse
@@ -15,6 +16,8 @@ import json
 import re
 import sys
 from pathlib import Path
+
+from captions import caption
 
 from pacsent.bounds.rounding import rounded_up
 from pacsent.paper import report
@@ -260,6 +263,37 @@ def label_checking_range() -> str:
     )
 
 
+def misses_of_sets() -> str:
+    """What the prediction sets of MAPIE and of pacsent miss, in a sentence."""
+    mapie, ours = result("alternatives/sets")["rows"]
+    above = "missed more than 5 % (% of draws)"
+    return (
+        f"The prediction sets of MAPIE miss {mapie['missed (%)']:.0f}% on average over calibration "
+        "sets; those of pacsent miss at most 5% for *your*\ncalibration set, with 95% confidence: "
+        f"of {ours['draws']} sets of 200 messages, {ours[above]:.0f}% missed more, with MAPIE "
+        f"{mapie[above]:.0f}%, at {ours['classes in a set']:.1f} and\n"
+        f"{mapie['classes in a set']:.1f} classes per set "
+        "([histograms](docs/prediction-sets.md#prediction-sets)).\n"
+    )
+
+
+def comparison() -> str:
+    """Lower limits of the difference of two classifiers, a column for each kind of limit."""
+    content = result("comparison/default")
+    rows = content["rows"]
+    kinds = list(dict.fromkeys(row["limits"] for row in rows))
+    table = []
+    for errors in dict.fromkeys(row["errors"] for row in rows):
+        cells = []
+        for kind in kinds:
+            [row] = [row for row in rows if (row["limits"], row["errors"]) == (kind, errors)]
+            cells.append(f"{row['expected lower limit']:.3f} ({row['above 0']:.3f})")
+        table.append([errors, *cells])
+    worst = {row["limits"]: row["false, worst of all rates"] for row in rows}
+    table.append(["a limit is false, at worst", *(f"{worst[kind]:.3f}" for kind in kinds)])
+    return markdown(["error rates", *kinds], table) + version(content)
+
+
 def cold_start() -> str:
     """What a new process costs, in a sentence."""
     rows = {(r["task"], r["program"]): r for r in result("cold/fresh")["rows"]}
@@ -275,6 +309,8 @@ def cold_start() -> str:
 
 TABLES = {
     "cold-start": cold_start,
+    "comparison": comparison,
+    "misses-of-sets": misses_of_sets,
     "label-checking": label_checking,
     "label-checking-range": label_checking_range,
     "setfit": setfit,
@@ -289,7 +325,11 @@ TABLES = {
 
 
 def block(match: re.Match) -> str:
-    table = TABLES[match["name"]]() if match["name"] else columns_of(match)
+    name = match["name"] or ""
+    if name.startswith("caption-"):
+        table = caption(name.removeprefix("caption-"), version)
+    else:
+        table = TABLES[name]() if name else columns_of(match)
     return match["head"] + table.rstrip("\n") + "\n" + match["end"]
 
 

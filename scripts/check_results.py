@@ -191,13 +191,25 @@ def changes(name: str, commit: str) -> list[str]:
 # the page that names its version.
 GENERATED = {
     "alternatives/setfit": ("setfit",),
+    "alternatives/sets": ("caption-set-misses",),  # and the README, which links to it
+    "banking_example/default": (
+        "caption-guaranteed",
+        "caption-split",
+        "caption-risk-coverage",
+        "caption-evidence",
+    ),
+    "classify/few": ("caption-few-labels",),
+    "comparison/default": ("comparison",),
+    "drift/kinds": ("caption-drift-found",),
     "growth/default": ("growth-slopes",),
+    "guarantees/calibration": ("caption-violations",),
     "idf_cost/default": ("idf-cost",),
     **{
         f"label_checking/{name}": ("label-checking",)
         for name in ("20news", "banking77", "mr", "subj", "trec")
     },
     "pac_bayes/default": ("pac-bayes",),
+    "repeats/simulation": ("caption-repeats",),
     "reproduce": ("paper-accuracy", "paper-differences"),
     "vectors_in_classifier/default": ("dense-parts",),
 }

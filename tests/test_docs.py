@@ -125,6 +125,7 @@ def test_every_command_is_on_the_page_of_the_command_line(name):
     [
         *("card", "numbers", "overview", "items", "architecture"),
         *("growth_figure", "labels_figure", "drift_figure", "paper_figures"),
+        *("guarantee_figures", "monitor_figures", "accuracy_figures"),
         pytest.param("methods", marks=pytest.mark.slow),
         pytest.param("outputs", marks=pytest.mark.slow),
     ],
@@ -146,6 +147,28 @@ def test_every_figure_has_a_generator_and_a_page():
         named = [stem for stem in stems if stem and any(f'"{stem}' in text for text in scripts)]
         assert named or any(figure.name in text for text in scripts), figure.name
         assert f"figures/{figure.name}" in pages, figure.name
+
+
+def _svg_figures() -> list[tuple[str, str]]:
+    """Alternative text and file name of the figures that show result files."""
+    drawn = []
+    for name in ("guarantee_figures", "monitor_figures", "accuracy_figures", "labels_figure"):
+        code = (ROOT / "docs" / f"make_{name}.py").read_text("utf-8")
+        drawn += re.findall(r'"([\w-]+\.svg)"', code)
+    pages = "".join(page.read_text("utf-8") for page in PAGES)
+    shown = re.findall(r"!\[([^]]+)\]\(figures/([\w-]+\.svg)\)", pages)
+    return [(words, file) for words, file in shown if file in drawn]
+
+
+@pytest.mark.parametrize(("words", "file"), _svg_figures(), ids=lambda value: value[-20:])
+def test_numbers_in_the_alternative_text_of_a_figure_are_in_the_figure(words, file):
+    figure = (FIGURES / file).read_text("utf-8")
+    drawn_words = " ".join(re.findall(r"<(?:text|title)[^>]*>([^<]*)<", figure))
+
+    numbers = re.findall(r"\d[\d,.]*\d|\d", words)
+
+    drawn_numbers = re.findall(r"\d[\d,.]*\d|\d", drawn_words)
+    assert set(numbers) <= set(drawn_numbers)
 
 
 @pytest.mark.slow
