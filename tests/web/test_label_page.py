@@ -207,7 +207,7 @@ def test_sixty_texts_by_keyboard_killed_and_resumed(chromium, start, interrupted
     label(page, 3)
 
     goal = page.inner_text("#goal").replace("\xa0", " ")
-    assert "Goal reached: at most 50.0% with 95%" in goal
+    assert "Goal reached: at most 50.0% of new texts wrong, with 95% confidence." in goal
     assert "Certified: the error rate is at most" in page.inner_text("#certified")
     assert page.title() == "✓ Goal reached"
     assert page.problems == []

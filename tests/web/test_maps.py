@@ -1,6 +1,7 @@
 """Maps of texts: one page with a chart that needs nothing but itself."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from helpers import invoke
 from pacsent import make_encoder
 from pacsent.sentences.solvers.weights import main_plane
 from pacsent.web import make_map
+from pacsent.web.text_map import distinct_colors
 
 KINDS = ["drink", "drink", "cat", "cat", "</script>"]
 TEXTS = ["a glass of red wine", "white wine and beer", "the cat slept", "a sleepy kitten", "zzqx"]
@@ -31,7 +33,8 @@ def points_of(page):
     start = "const CHARTS = "
     (line,) = [line for line in page.splitlines() if line.startswith(start)]
     (chart,) = json.loads(line.removeprefix(start).removesuffix(";"))
-    return chart["data"]["values"]
+    layers = chart.get("layer", [chart])
+    return layers[0].get("data", chart.get("data"))["values"]
 
 
 def test_the_plane_is_that_of_the_largest_singular_values():
@@ -69,6 +72,31 @@ def test_without_labels_the_classes_are_the_names_of_clusters(encoder):
     assert names[-1] == "no in-vocabulary word"
 
 
+def test_every_class_has_a_colour_of_its_own(encoder):
+    texts = ["red wine"] * 60
+    labels = [f"class {number}" for number in range(60)]
+
+    page = make_map(encoder, texts, labels)
+
+    colors = re.findall(r'<i style="background: (#\w+)">', page)
+    assert len(set(colors)) == 60
+
+
+def test_the_first_colours_are_far_from_each_other():
+    colors = distinct_colors(16)
+
+    channels = np.array([[int(color[i : i + 2], 16) for i in (1, 3, 5)] for color in colors])
+    distances = np.linalg.norm(channels[:, None] - channels[None], axis=2)  # (16, 16)
+    assert distances[~np.eye(16, dtype=bool)].min() > 50
+
+
+def test_the_legend_names_every_class_and_counts_its_texts(encoder):
+    page = make_map(encoder, TEXTS, KINDS)
+
+    counts = re.findall(r"<span>(\S+)</span><small>(\d+)</small>", page)
+    assert counts == [("cat", "2"), ("drink", "2"), ("&lt;/script&gt;", "1")]
+
+
 def test_more_texts_than_altair_takes_from_a_table_are_drawn(encoder):
     assert len(points_of(make_map(encoder, ["red wine"] * 6000))) == 6000
 
@@ -87,6 +115,42 @@ def test_mistakes_are_reported(encoder, tmp_path):
     assert again.exit_code == 1 and "--overwrite to replace it" in again.output
     with pytest.raises(ValueError, match="one for each of the 1 texts"):
         make_map(encoder, ["a"], ["x", "y"])
+
+
+@pytest.fixture
+def map_on_a_phone(chromium, encoder, tmp_path):
+    """The map of a few texts of three classes, drawn."""
+    path = tmp_path / "map.html"
+    path.write_text(make_map(encoder, TEXTS, KINDS))
+    page = open_page(chromium, path.as_uri(), 390)
+    until(page, "document.body.dataset.drawn === 'yes'")
+    return page
+
+
+@pytest.mark.extra(needs="browser")
+def test_a_class_of_the_legend_is_seen_alone_and_a_second_click_shows_all(map_on_a_phone):
+    page = map_on_a_phone
+    faded = "[...document.querySelectorAll('.mark-symbol.role-mark path')]"
+    faded += ".filter(point => point.getAttribute('opacity') < 0.1).length"
+    drink = page.locator(".legend button", has_text="drink")
+
+    drink.click()
+    until(page, f"{faded} === 3")
+    drink.click()
+
+    until(page, f"{faded} === 0")
+    assert page.problems == []
+
+
+@pytest.mark.extra(needs="browser")
+def test_the_whole_legend_is_readable_on_a_phone(map_on_a_phone):
+    page = map_on_a_phone
+
+    boxes = [button.bounding_box() for button in page.locator(".legend button").all()]
+
+    assert len(boxes) == 3
+    assert all(box["x"] >= 0 and box["x"] + box["width"] <= 390 for box in boxes)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
 
 
 @pytest.mark.extra(needs="browser")
