@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.feature_extraction.text import CountVectorizer
 
 from pacsent import TextClassifier
 from pacsent.classify import fitting
@@ -21,51 +22,62 @@ def articles(n_texts, seed=0, n_classes=N_CLASSES):
         own = [f"own{label}x{k}" for k in rng.integers(8, size=2)]
         others = [f"own{k}x{rng.integers(8)}" for k in rng.integers(n_classes, size=2)]
         common = [f"common{k}" for k in rng.integers(60, size=8)]
-        texts.append(" ".join(rng.permutation([*own, *others, *common])))
+        words = rng.permutation([*own, *others, *common])
+        texts.append(" ".join(words))
     return texts, labels
 
 
 @pytest.fixture(scope="module")
 def fitted():
-    return TextClassifier(None, characters=None).fit(*articles(8))
+    """A classifier of eight articles of each class."""
+    texts, labels = articles(8)
+    return TextClassifier(None, characters=None).fit(texts, labels)
 
 
-def rare_problem(n=600, n_features=80, n_dims=6):
+@pytest.fixture
+def rare():
+    """A sparse and a dense part of a design; the latter decides the labels of sixty classes."""
     rng = np.random.default_rng(0)
-    X = sparse.random(n, n_features, 0.1, random_state=0, format="csr", dtype=np.float32)
-    E = rng.normal(size=(n, n_dims)).astype(np.float32)
-    labels = np.argmax(E @ rng.normal(size=(n_dims, 60)) + rng.gumbel(size=(n, 60)), axis=1)
-    return X, E, labels
+    X = sparse.random(600, 80, 0.1, random_state=0, format="csr", dtype=np.float32)
+    E = rng.normal(size=(600, 6)).astype(np.float32)
+    decisions = E @ rng.normal(size=(6, 60))
+    noise = rng.gumbel(size=(600, 60))
+    return X, E, np.argmax(decisions + noise, axis=1)
 
 
-def test_rare_classes_have_the_solutions_of_all_others():
-    X, E, labels = rare_problem()
-    folds = np.arange(labels.size) % 3
-    classes = np.array([0, 5, 5, 17])
-    problem = X, E, labels, np.array([1.0, 1.0, 36.0, 6.0]), np.array([0.2, 0.8, 0.2, 0.4])
-    which = {"positive": classes, "left_out": np.array([0, 1, 2, 0]), "folds": folds}
+def test_rare_classes_have_the_solutions_of_all_others(rare):
+    X, E, labels = rare
+    Cs = np.array([1.0, 1.0, 36.0, 6.0])
+    scales = np.array([0.2, 0.8, 0.2, 0.4])
+    which = {
+        "positive": np.array([0, 5, 5, 17]),
+        "left_out": np.array([0, 1, 2, 0]),
+        "folds": np.arange(600) % 3,
+    }
 
-    exact = solve(*problem, **which, tol=1e-8, max_epochs=2000)
-    rare = solve_rare(*problem, **which, tol=1e-5, max_epochs=2000)
+    exact = solve(X, E, labels, Cs, scales, **which, tol=1e-8, max_epochs=2000)
+    found = solve_rare(X, E, labels, Cs, scales, **which, tol=1e-5, max_epochs=2000)
 
-    assert np.allclose(rare.sparse_weights, exact.sparse_weights, atol=2e-3)
-    assert np.allclose(rare.dense_weights, exact.dense_weights, atol=2e-3)
-    assert np.allclose(rare.intercepts, exact.intercepts, atol=2e-3)
+    assert np.allclose(found.sparse_weights, exact.sparse_weights, atol=2e-3)
+    assert np.allclose(found.dense_weights, exact.dense_weights, atol=2e-3)
+    assert np.allclose(found.intercepts, exact.intercepts, atol=2e-3)
 
 
-def test_rare_classes_are_solved_until_their_own_texts_stop_moving():
+def test_rare_classes_are_solved_until_their_own_texts_stop_moving(rare):
     """The mean over all texts is small from the first pass on: hardly any is of the class."""
-    X, E, labels = rare_problem()
-    problem = X, E, labels, np.array([36.0]), np.array([0.8])
-    exact = solve(*problem, positive=[3], tol=1e-9, max_epochs=2000).decisions(X, E)
+    X, E, labels = rare
+    Cs = np.array([36.0])
+    scales = np.array([0.8])
+    exact = solve(X, E, labels, Cs, scales, positive=[3], tol=1e-9, max_epochs=2000)
 
-    by_mean = solve(*problem, positive=[3], tol=5e-3)
-    by_share = solve_rare(*problem, positive=[3], tol=0.02)
+    by_mean = solve(X, E, labels, Cs, scales, positive=[3], tol=5e-3)
+    by_share = solve_rare(X, E, labels, Cs, scales, positive=[3], tol=0.02)
 
+    decisions = exact.decisions(X, E)
+    distance_by_mean = np.abs(by_mean.decisions(X, E) - decisions)
+    distance_by_share = np.abs(by_share.decisions(X, E) - decisions)
     assert by_mean.n_epochs == 1
-    distance_by_mean = np.abs(by_mean.decisions(X, E) - exact).mean()
-    distance_by_share = np.abs(by_share.decisions(X, E) - exact).mean()
-    assert distance_by_share < distance_by_mean / 4
+    assert distance_by_share.mean() < distance_by_mean.mean() / 4
 
 
 def test_texts_left_out_are_answered_nearly_as_well_as_new_ones(fitted):
@@ -87,31 +99,37 @@ def test_probabilities_of_many_classes_are_calibrated(fitted):
 
     proba = fitted.predict_proba(new_texts)
 
+    confidence = proba.max(axis=1).mean()
+    accuracy = np.mean(proba.argmax(axis=1) == new_labels)
     assert np.allclose(proba.sum(axis=1), 1.0)
-    assert abs(proba.max(axis=1).mean() - (proba.argmax(axis=1) == new_labels).mean()) < 0.08
+    assert confidence == pytest.approx(accuracy, abs=0.08)
 
 
-def test_sampled_classes_keep_their_regressions():
-    """A class is fitted against all texts, whichever other classes have columns."""
+@pytest.fixture
+def rows_of_articles():
+    """The words of four articles of each class, as a design."""
     texts, labels = articles(4)
-    words, word_of = np.unique(np.array([t.split() for t in texts]), return_inverse=True)
-    word_of = word_of.reshape(len(texts), -1)
-    row_of = np.repeat(np.arange(len(texts)), word_of.shape[1])
-    X = sparse.csr_matrix(
-        (np.full(row_of.size, 0.3, np.float32), (row_of, word_of.ravel())), (len(texts), words.size)
-    )
-    E = np.zeros((len(texts), 0), np.float32)
-    rows = fitting.Labelled(X, E, labels, N_CLASSES, np.ones(labels.size), are_rare=True)
-    of = np.arange(labels.size) % 5
+    counts = CountVectorizer(dtype=np.float32).fit_transform(texts)
+    no_vectors = np.zeros((len(texts), 0), np.float32)
+    weights = np.ones(len(texts))
+    return fitting.Labelled(0.3 * counts, no_vectors, labels, N_CLASSES, weights, are_rare=True)
 
-    sampled, folds = fitting.sample_classes(rows, fitting.Folds(of, 5, of < 5), 20)
+
+def test_sampled_classes_keep_their_regressions(rows_of_articles):
+    """A class is fitted against all texts, whichever other classes have columns."""
+    labels = rows_of_articles.labels
+    of = np.arange(labels.size) % 5
+    folds = fitting.Folds(of, 5, of < 5)
+
+    sampled, sampled_folds = fitting.sample_classes(rows_of_articles, folds, 20)
 
     is_sampled = sampled.labels < 20
     assert len(sampled.columns) == 20
-    assert np.array_equal(folds.is_scored, is_sampled) and is_sampled.sum() == 20 * 4
+    assert is_sampled.sum() == 20 * 4
+    assert np.array_equal(sampled_folds.is_scored, is_sampled)
     for column in (0, 19):
-        original = np.unique(labels[sampled.labels == column])
-        assert original.size == 1 and (labels == original[0]).sum() == 4
+        [original] = np.unique(labels[sampled.labels == column])
+        assert np.count_nonzero(labels == original) == 4
 
 
 def test_of_many_classes_few_features_are_named(fitted):
@@ -126,7 +144,8 @@ def test_of_many_classes_few_features_are_named(fitted):
 def test_the_normal_posterior_of_a_temperature_is_that_of_the_grid(monkeypatch):
     rng = np.random.default_rng(0)
     decisions = 2.0 * rng.normal(size=(400, 120))
-    labels = np.argmax(0.5 * decisions + rng.gumbel(size=decisions.shape), axis=1)
+    noise = rng.gumbel(size=(400, 120))
+    labels = np.argmax(0.5 * decisions + noise, axis=1)
     samples = decisions, labels, np.ones(labels.size)
 
     normal = temperature.inverse_temperatures(*samples)
@@ -141,8 +160,9 @@ def test_the_normal_posterior_of_a_temperature_is_that_of_the_grid(monkeypatch):
 def test_two_texts_of_each_class_are_enough(with_groups):
     texts, labels = articles(2, n_classes=110)
     groups = np.arange(len(texts)) % 7 if with_groups else None
+    classifier = TextClassifier(None, characters=None)
 
-    fitted = TextClassifier(None, characters=None).fit(texts, labels, groups=groups)
+    fitted = classifier.fit(texts, labels, groups=groups)
 
     assert np.isfinite(fitted.predict_proba(texts)).all()
     assert fitted.score(texts, labels) > 0.95
