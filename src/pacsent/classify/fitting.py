@@ -213,18 +213,22 @@ def with_characters(
     tested, word_values = words.left_out
     character_values = characters.left_out[1]
     word_square = np.mean(word_values**2)
-    character_square = np.mean(character_values**2)
-    factor = np.sqrt(word_square / max(character_square, 1e-30))
+    character_square = max(np.mean(character_values**2), 1e-30)
+    factor = np.sqrt(word_square / character_square)
     character_values = factor * character_values
 
     differences = character_values - word_values
     mixtures = [word_values + share * differences for share in CHARACTER_SHARES]
-    chosen = _choose_character_weight(mixtures, rows.labels[tested], rows.weights[tested])
-    weight = CharacterWeight(float(CHARACTER_SHARES[chosen]))
+    labels = rows.labels[tested]
+    text_weights = rows.weights[tested]
+    chosen = _choose_character_weight(mixtures, labels, text_weights)
+    least = float(CHARACTER_SHARES[chosen])
+    weight = CharacterWeight(least)
     combined_values = mixtures[chosen]
     if unknown is not None:
         oov_rates = unknown[tested]
-        weight = weight._replace(usual=float(np.quantile(oov_rates, UNKNOWN_QUANTILE)))
+        usual = float(np.quantile(oov_rates, UNKNOWN_QUANTILE))
+        weight = CharacterWeight(least, usual)
         weight_of_text = weight.of(oov_rates)[:, None]
         combined_values = word_values + weight_of_text * differences
 
@@ -252,20 +256,23 @@ def _choose_character_weight(
     The loss must fall by more than its standard error, or two of them with very few texts.
     `mixtures` are decision values on texts left out, (n, n_columns) each.
     """
+    all_rows = np.arange(labels.size)
     losses = np.empty((len(mixtures), labels.size))
     for position, decisions in enumerate(mixtures):
         scale = fit_inverse_temperature(decisions, labels, weights)
         log_proba = log_probabilities(decisions, scale)  # (n, n_classes)
-        losses[position] = -weights * log_proba[np.arange(labels.size), labels]
+        losses[position] = -weights * log_proba[all_rows, labels]
 
-    best = int(np.argmin(losses.sum(axis=1)))
+    total_losses = losses.sum(axis=1)  # (n_mixtures,)
+    best = int(np.argmin(total_losses))
     gains = losses[0] - losses[best]  # (n,)
-    if gains.sum() < _MIN_CHARACTER_GAIN * weights.sum():
+    total_gain = gains.sum()
+    if total_gain < _MIN_CHARACTER_GAIN * weights.sum():
         return 0
 
     has_many_texts = gains.size >= _MIN_TEXTS_FOR_ONE_ERROR
     n_errors = _MIN_STANDARD_ERRORS[int(has_many_texts)]
-    if gains.sum() <= n_errors * np.sqrt(gains.size) * gains.std():
+    if total_gain <= n_errors * np.sqrt(gains.size) * gains.std():
         return 0
     return best
 
@@ -275,11 +282,12 @@ def _evaluate(values: np.ndarray, rows: Labelled, tested: np.ndarray) -> dict[st
     labels = rows.labels[tested]
     weights = rows.weights[tested]
     scales = inverse_temperatures(values, labels, weights)
+    log_proba = log_probabilities(values, scales)  # (n_tested, n_classes)
     return {
         "accuracy": _accuracy(values, labels, weights),
         "n_tested": int(labels.size),
         "inverse_temperature": scales.tolist(),
-        "out_of_fold": OutOfFold(log_probabilities(values, scales), labels),
+        "out_of_fold": OutOfFold(log_proba, labels),
     }
 
 
@@ -302,13 +310,18 @@ def fit_by_folds(
     model = fit_mixture(rows, held_out.table, shares, n_threads)
 
     mean = held_out.values @ shares  # (n_tested, n_columns)
-    leading = best[0] if selection == "loss" else int(np.argmax(shares * held_out.spread))
+    leading = best[0]
+    if selection == "folds":
+        weights_of_all = shares * held_out.spread  # (n_candidates,)
+        leading = int(np.argmax(weights_of_all))
     report = held_out.table[leading] | _evaluate(mean, part, held_out.tested)
     report["selection"] = selection
     report["n_candidates"] = len(held_out.table)
     report["averaged"] = held_out.averaged(shares)
     report["candidates"] = held_out.table
-    return replace(model, report=report, left_out=(chosen[held_out.tested], mean))
+
+    tested = chosen[held_out.tested]
+    return replace(model, report=report, left_out=(tested, mean))
 
 
 def predict_left_out(
@@ -411,12 +424,14 @@ def _split_texts(
     n_needed = -(-max_held_out * N_FOLDS // labels.size)
     n_held_out = int(np.clip(n_needed, 1, N_FOLDS))
     first_rows, text_of_row = distinct_texts(labels, copies)
+    label_of_text = labels[first_rows]
     fold_of_text = np.empty(first_rows.size, np.int64)
     for c in np.unique(labels):
-        of_class = np.flatnonzero(labels[first_rows] == c)
+        of_class = np.flatnonzero(label_of_text == c)
         texts = rng.permutation(of_class)
         first_fold = rng.integers(N_FOLDS)
-        fold_of_text[texts] = (np.arange(texts.size) + first_fold) % N_FOLDS
+        positions = first_fold + np.arange(texts.size)
+        fold_of_text[texts] = positions % N_FOLDS
 
     fold_of_row = np.minimum(fold_of_text[text_of_row], n_held_out)
     return Folds(fold_of_row, n_held_out, is_scored=fold_of_row < n_held_out)
@@ -432,7 +447,8 @@ def _split_groups(labels: np.ndarray, rng: np.random.Generator, groups: np.ndarr
     from sklearn.model_selection import StratifiedGroupKFold  # a second to import
 
     n_groups_of_class = [np.unique(groups[labels == c]).size for c in np.unique(labels)]
-    n_folds = max(min(N_FOLDS, n_groups, max(n_groups_of_class)), 2)
+    n_useful_folds = min(N_FOLDS, n_groups, max(n_groups_of_class))
+    n_folds = max(n_useful_folds, 2)
     seed = int(rng.integers(2**31))
     splits = StratifiedGroupKFold(n_folds, shuffle=True, random_state=seed)
     fold_of_row = np.zeros(labels.size, np.int64)
@@ -473,7 +489,8 @@ def distinct_texts(labels: np.ndarray, copies: Any) -> tuple[np.ndarray, np.ndar
 
     _, first_rows, text_of_row = np.unique(copies, return_index=True, return_inverse=True)
     n_texts = np.bincount(labels[first_rows], minlength=labels.max() + 1)  # (n_classes,)
-    if (n_texts[np.unique(labels)] < 2).any():
+    n_texts_of_label = n_texts[np.unique(labels)]
+    if n_texts_of_label.min() < 2:
         return rows, rows
 
     # Texts are numbered by their first rows.
@@ -510,8 +527,11 @@ class CandidateValues:
         accuracies = np.array([row["accuracy"] for row in self.table])
         n_right = accuracies * len(self.tested)
         weights = softmax(n_right / _WEIGHT_TEMPERATURE)
-        best = np.argsort(-weights, kind="stable")[:_MAX_AVERAGED]
-        best = best[weights[best] > _MIN_WEIGHT * weights.max()]
+        order = np.argsort(-weights, kind="stable")
+        best = order[:_MAX_AVERAGED]
+
+        matters = weights[best] > _MIN_WEIGHT * weights.max()
+        best = best[matters]
         return best, weights[best]
 
     def least_loss(self) -> tuple[np.ndarray, np.ndarray]:
@@ -519,9 +539,10 @@ class CandidateValues:
 
         They are half of the candidates at most: of a few given ones the worse do not count.
         """
-        n_best = min(_MAX_AVERAGED_BY_LOSS, (len(self.table) + 1) // 2)
-        best = np.argsort(self.losses(), kind="stable")[:n_best]
-        return best, np.ones(best.size)
+        half = (len(self.table) + 1) // 2
+        n_best = min(_MAX_AVERAGED_BY_LOSS, half)
+        order = np.argsort(self.losses(), kind="stable")
+        return order[:n_best], np.ones(n_best)
 
     @property
     def spread(self) -> np.ndarray:
@@ -602,7 +623,8 @@ def sample_classes(rows: Labelled, folds: Folds, n_sampled: int) -> tuple[Labell
     out are the regressions of the other classes, which take most of the time.
     """
     rng = np.random.default_rng(FOLD_SEED)
-    sampled = np.sort(rng.permutation(rows.n_classes)[:n_sampled])
+    shuffled = rng.permutation(rows.n_classes)
+    sampled = np.sort(shuffled[:n_sampled])
     number_of_class = np.full(rows.n_classes, sampled.size)  # the others are one without a column
     number_of_class[sampled] = np.arange(sampled.size)
     labels = number_of_class[rows.labels]
@@ -672,7 +694,8 @@ class CrossValidation:
         pair_candidates = self._candidates([leading], all_pairs)
         self._solve(pair_candidates, [0])
         n_kept_pairs = max(2, len(self.pairs) // 4)
-        kept_pairs = [candidate.pair for candidate in self._best(pair_candidates, n_kept_pairs)]
+        best_candidates = self._best(pair_candidates, n_kept_pairs)
+        kept_pairs = [candidate.pair for candidate in best_candidates]
         if others:
             self._solve(self._candidates(others, kept_pairs), [0])
 
@@ -729,8 +752,9 @@ class CrossValidation:
             labels=self.rows.labels[rows],
             weights=self.rows.weights[rows],
         )
-        best = np.argsort(held_out.losses(), kind="stable")[:n]
-        return [candidates[number] for number in np.sort(best)]
+        order = np.argsort(held_out.losses(), kind="stable")
+        best = np.sort(order[:n])
+        return [candidates[number] for number in best]
 
     def _evaluated_rows(self, folds: Sequence[int]) -> np.ndarray:
         """Rows of these folds that are scored, fold by fold, (n_evaluated,)."""
@@ -750,7 +774,8 @@ class CrossValidation:
     def _fold_decisions(self, candidate: Candidate, fold: int) -> np.ndarray:
         """Decision values of a candidate on the rows of a fold, (n_fold_rows, n_columns)."""
         parts = candidate.parts()
-        total = np.zeros((self.fold_rows[fold].size, len(self.rows.columns)))
+        n_fold_rows = self.fold_rows[fold].size
+        total = np.zeros((n_fold_rows, len(self.rows.columns)))
         for part in parts:
             total += self._decisions[part, fold]
         return total / len(parts)
@@ -762,10 +787,11 @@ class CrossValidation:
         naive Bayes' ratios differ by fold and class.
         """
         held_out_X = {f: self._new_rows(f) for f in folds}
+        n_columns = len(self.rows.columns)
         for f in folds:
-            shape = (self.fold_rows[f].size, len(self.rows.columns))
+            n_fold_rows = self.fold_rows[f].size
             for candidate in candidates:
-                self._decisions[candidate, f] = np.empty(shape)
+                self._decisions[candidate, f] = np.empty((n_fold_rows, n_columns))
 
         tasks = []
         for weighting in _SINGLE_WEIGHTINGS:
@@ -778,9 +804,11 @@ class CrossValidation:
 
     def _new_rows(self, fold: int) -> sparse.csr_matrix:
         """Features of the rows of a fold, with the lengths that they would have as new texts."""
-        X = self.rows.X[self.fold_rows[fold]]
-        factors = self.length_factors[self.fold_rows[fold]].astype(np.float32)
-        X.data *= np.repeat(factors, np.diff(X.indptr))
+        rows = self.fold_rows[fold]
+        X = self.rows.X[rows]
+        factors = self.length_factors[rows].astype(np.float32)
+        row_sizes = np.diff(X.indptr)
+        X.data *= np.repeat(factors, row_sizes)
         return X
 
     def _solve_task(
@@ -873,7 +901,8 @@ def fit_mixture(
     sparse_weights = np.zeros((rows.X.shape[1], n_columns), np.float32)
     dense_weights = np.zeros((rows.E.shape[1], n_columns), np.float32)
     intercept = np.zeros(n_columns, np.float32)
-    for part in _in_threads(partial(_solve_mixture_task, rows=rows), tasks, n_threads):
+    solve_task = partial(_solve_mixture_task, rows=rows)
+    for part in _in_threads(solve_task, tasks, n_threads):
         sparse_weights[:, part.columns] += part.sparse
         dense_weights[:, part.columns] += part.dense
         intercept[part.columns] += part.intercept
@@ -889,9 +918,11 @@ def _weigh_problems(rows: Labelled, table: list[dict], shares: np.ndarray) -> di
     for row, candidate_shares in zip(table, shares):
         parts = _PARTS[row["weighting"]]
         for number in np.flatnonzero(candidate_shares > 0):
+            column = rows.columns[number]
+            share_of_part = candidate_shares[number] / len(parts)
             for weighting in parts:
-                problem = (weighting, rows.columns[number], row["C"], row["dense_scale"])
-                weights[problem] += candidate_shares[number] / len(parts)
+                problem = (weighting, column, row["C"], row["dense_scale"])
+                weights[problem] += share_of_part
     return weights
 
 
@@ -906,9 +937,11 @@ def _solve_mixture_task(task: tuple[str, list[tuple]], rows: Labelled) -> _Parti
     )
 
     # Solutions of one class are added up.
+    n_problems = classes.size
     n_own_columns = classes[-1] + 1 - classes[0]
-    sums = np.zeros((classes.size, n_own_columns), np.float32)  # (n_problems, n_own_columns)
-    sums[np.arange(classes.size), classes - classes[0]] = weights
+    own_column = classes - classes[0]  # (n_problems,)
+    sums = np.zeros((n_problems, n_own_columns), np.float32)
+    sums[np.arange(n_problems), own_column] = weights
     sparse_weights = solutions.sparse_weights @ sums
     if ratios is not None:
         sparse_weights *= ratios[:, None]
@@ -938,14 +971,16 @@ def growth(X: sparse.csr_matrix, folds: np.ndarray) -> np.ndarray:
     row_of_entry = _row_of_entries(X)
 
     # A feature is known if more rows have it than those of the fold.
-    n_rows = np.bincount(X.indices, minlength=n_features)[X.indices]  # (n_nonzero,)
+    n_rows_of_feature = np.bincount(X.indices, minlength=n_features)
+    n_rows = n_rows_of_feature[X.indices]  # (n_nonzero,)
     cells = folds[row_of_entry] * n_features + X.indices
     n_rows_of_fold = np.bincount(cells)[cells]  # (n_nonzero,)
     is_known = n_rows > n_rows_of_fold
 
     known_squares = is_known * X.data.astype(np.float64) ** 2
     squares = np.bincount(row_of_entry, known_squares, n)  # (n,)
-    return 1.0 / np.sqrt(np.where(squares > 0, squares, 1.0))
+    squares = np.where(squares > 0, squares, 1.0)
+    return 1.0 / np.sqrt(squares)
 
 
 def _solve_weighting(
@@ -966,7 +1001,11 @@ def _solve_weighting(
     if weighting == "naive-bayes":
         X, ratios = _weigh_by_ratios(rows, classes[0], training_rows)
 
-    solve_columns = solve_rare if rows.are_rare else solve
+    solve_columns = solve
+    tol = precision.tol
+    if rows.are_rare:
+        solve_columns = solve_rare
+        tol = precision.rare_tol
     solutions = solve_columns(
         X,
         rows.E,
@@ -977,7 +1016,7 @@ def _solve_weighting(
         left_out=left_out,
         folds=folds,
         text_weights=rows.weights,
-        tol=precision.rare_tol if rows.are_rare else precision.tol,
+        tol=tol,
         max_epochs=precision.max_epochs,
     )
     return solutions, ratios
@@ -992,12 +1031,14 @@ def _weigh_by_ratios(
     labels = rows.labels[training_rows]
     is_positive = labels[:, positive] if labels.ndim == 2 else labels == positive
     ratios = np.abs(log_ratios(X[training_rows], is_positive))  # (n_features,)
-    data = X.data * ratios[X.indices].astype(np.float32)
+    ratio_of_entry = ratios[X.indices].astype(np.float32)
+    data = X.data * ratio_of_entry
 
     # Rows keep their mean length, so that C means the same under either weighting.
     row_of_entry = _row_of_entries(X)
     squares = np.bincount(row_of_entry, data.astype(np.float64) ** 2, n)  # (n,)
-    factor = 1.0 / np.sqrt(max(squares[training_rows].mean(), 1e-30))
+    mean_square = max(squares[training_rows].mean(), 1e-30)
+    factor = 1.0 / np.sqrt(mean_square)
     data *= np.float32(factor)
     ratios = (ratios * factor).astype(np.float32)
     return _replace_data(X, data), ratios
@@ -1026,7 +1067,8 @@ def _accuracy(decisions: np.ndarray, labels: np.ndarray, weights: np.ndarray) ->
 
 def _row_of_entries(X: sparse.csr_matrix) -> np.ndarray:
     """The row of each stored value of X, (n_nonzero,)."""
-    return np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
+    row_sizes = np.diff(X.indptr)
+    return np.repeat(np.arange(row_sizes.size), row_sizes)
 
 
 def _replace_data(X: sparse.csr_matrix, data: np.ndarray) -> sparse.csr_matrix:

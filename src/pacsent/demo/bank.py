@@ -55,7 +55,8 @@ def run(
     classifier = CertifiedClassifier(TextClassifier(n_jobs=n_jobs), random_state=random_state)
     classifier.fit(messages.texts[labelled], messages.intents[labelled])
     certificate = classifier.certificate_
-    test_error = float(np.mean(classifier.predict(new_texts) != truth))
+    is_wrong = classifier.predict(new_texts) != truth
+    test_error = float(np.mean(is_wrong))
     error_upper = rounded_up(certificate.error_upper, 3)
     say(
         f"Certified: at most {error_upper} of its predictions are wrong, with 95% confidence. On "
@@ -65,7 +66,8 @@ def run(
     careful = classifier.abstain(error=ERROR)
     answers = np.array(careful.predict(new_texts), dtype=object)
     is_answered = np.array([answer is not None for answer in answers])
-    answered_error = float(np.mean(answers[is_answered] != truth[is_answered]))
+    is_wrong_answer = answers[is_answered] != truth[is_answered]
+    answered_error = float(np.mean(is_wrong_answer))
     say(
         f"Abstention, error at most {ERROR}: it answers {is_answered.mean():.0%} of the messages; "
         f"{answered_error:.3f} of the answers are wrong"
@@ -104,10 +106,13 @@ def run(
     }
     shown = int(np.argmax(sizes > 1))  # the first message with several possible intents
     examples = [(messages.texts[row], messages.intents[row]) for row in labelled[:3]]
+    specifications: list[dict] = []
+    if altair_found():
+        specifications = _charts(numbers, sizes, evidence)
     _write_page(
         Path(out) / "bank.html",
         numbers,
-        (sizes, evidence),
+        charts=specifications,
         random_state=random_state,
         examples=examples,
         classifier=classifier,
@@ -132,23 +137,18 @@ def _other_messages(intents: np.ndarray) -> list[str]:
     return others
 
 
-def _write_page(path: Path, numbers: dict[str, Any], charted: tuple, **results: Any) -> None:
-    """Write the tutorial with these results, and with charts if Altair is installed."""
-    specifications: list[dict] = []
-    runtime = ""
-    if altair_found():
-        specifications = _charts(numbers, *charted)
-        runtime = chart_runtime()
-    shown_numbers = {name: value for name, value in numbers.items() if name != "alarms"}
+def _write_page(path: Path, numbers: dict[str, Any], **results: Any) -> None:
+    """Write the tutorial with these results."""
+    shown_numbers = dict(numbers)
+    alarms = shown_numbers.pop("alarms")
     page = render(
         "demo_bank.html",
         title="pacsent tutorial: a classifier whose error rate is certified",
         query=QUERY,
         error_upper_percent=rounded_up(100 * numbers["error_upper"], 1),
         monitored=(N_MONITORED, MONITOR_STEP),
-        alarm_places=[numbers["alarms"].get(name) for name in STREAMS],
-        charts=specifications,
-        runtime=runtime,
+        alarm_places=[alarms.get(name) for name in STREAMS],
+        runtime=chart_runtime() if altair_found() else "",
         **results,
         **shown_numbers,
     )
@@ -184,43 +184,7 @@ def _monitor(
 def _charts(numbers: dict, sizes: np.ndarray, evidence: list[dict]) -> list[dict]:
     """Vega-Lite specifications: sizes of prediction sets, error against bound, drift."""
     return [
-        _chart_of_sizes(sizes),
+        charts.set_sizes(sizes),
         charts.guarantees(numbers, ERROR),
-        _chart_of_drift(evidence),
+        charts.drift(evidence),
     ]
-
-
-def _chart_of_sizes(sizes: np.ndarray) -> dict:
-    import altair as alt
-
-    counts = []
-    for size in np.unique(sizes):
-        n_messages = int((sizes == size).sum())
-        counts.append({"size": int(size), "messages": n_messages})
-
-    size_axis = alt.Axis(labelAngle=0)
-    x = alt.X("size:O", title="intents in the prediction set", axis=size_axis)
-    count_axis = alt.Axis(tickCount=5)
-    y = alt.Y("messages:Q", title="messages", axis=count_axis)
-    bars = alt.Chart(alt.Data(values=counts)).mark_bar(color=charts.BLUE)
-    bars = bars.encode(x=x, y=y)
-    return bars.properties(width="container", height=200).to_dict()
-
-
-def _chart_of_drift(evidence: list[dict]) -> dict:
-    import altair as alt
-
-    axis = alt.Axis(tickCount=5)
-    x = alt.X("messages:Q", title="messages read", axis=axis)
-    y = alt.Y("log_capital:Q", title="evidence of drift (powers of ten)")
-    legend = alt.Legend(orient="bottom", title=None, columns=1, labelLimit=300)
-    scale = alt.Scale(range=[charts.ORANGE, charts.BLUE])
-    color = alt.Color("stream:N", legend=legend, scale=scale)
-    lines = alt.Chart(alt.Data(values=evidence)).mark_line()
-    lines = lines.encode(x=x, y=y, color=color)
-
-    alarm_rows = [{"alarm": np.log10(20)}]
-    threshold = alt.Chart(alt.Data(values=alarm_rows)).mark_rule(strokeDash=charts.DASHED)
-    threshold = threshold.encode(y="alarm:Q")
-    drift = lines + threshold
-    return drift.properties(width="container", height=260).to_dict()

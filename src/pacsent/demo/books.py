@@ -88,81 +88,90 @@ def run(
     """
     started = time.process_time()
     books = _shuffled_books(random_state)
+    numbers: dict[str, Any] = {}
 
+    # Word vectors of the corpus.
     skipgram = SkipGram(n_dims=N_DIMS, n_negatives=N_NEGATIVES, random_state=random_state, n_jobs=1)
     words = skipgram.fit(books.corpus).word_vectors_
+    numbers["n_words"] = words.n_words
     say(f"Skip-gram: input and output vectors of {words.n_words:,} words")
 
+    # The posterior of one sentence.
     sentence = _short_sentence(books.new, words)
     path = posterior_path(words, books.corpus, sentence)
     encoder = make_encoder("PB-neg", words, lam=LAM).fit(books.corpus)
     mean, variance = encoder.posterior([sentence])
     kl = encoder.kl([sentence])
+    numbers["kl"] = float(kl[0])
+    numbers["variance"] = float(variance[0])
     say(f"One sentence: a Gaussian in {N_DIMS} dimensions, {kl[0]:.2f} nats from its prior")
 
-    bias = choose_bias(SplitTexts(words, books.labelled[:N_FOR_BIAS], random_state))
+    # The scores of a text's own words, and of others.
+    bias_split = SplitTexts(words, books.labelled[:N_FOR_BIAS], random_state)
+    bias = choose_bias(bias_split)
     scores: dict[str, np.ndarray] = {}
     recognised: dict[str, float] = {}
     unbiased_scores = word_scores(words, books.corpus, books.new, random_state)
     for group, values in unbiased_scores.items():
         scores[group] = values + bias
         recognised[group] = float(np.mean(scores[group] > 0))
+    numbers["recognised"] = recognised
+    numbers["bias"] = bias
     fractions = [f"{group} {fraction:.0%}" for group, fraction in recognised.items()]
     say(f"Called words of the text: {', '.join(fractions)}")
 
+    # Theorem 1 for the words of the new passages.
     split = SplitTexts(words, books.new, random_state)
     bound_rows = bound_against_lam(split, bias)
     best = min(bound_rows, key=lambda row: row["bound"])
     word_bound = rounded_up(best["bound"], 3)
+    numbers["n_tokens"] = split.n_tokens
+    numbers["word_lam"] = best["lam"]
+    numbers["word_bound"] = best["bound"]
+    numbers["word_measured"] = best["measured"]
+    numbers["word_kl"] = 2 * best["kl_term"] * split.n_tokens
+    numbers["prior_bound"] = bound_rows[0]["bound"]
+    numbers["prior_measured"] = bound_rows[0]["measured"]
     say(
         f"Theorem 1 for the words of {len(books.new)} new passages: at most {word_bound}, "
         f"measured {best['measured']:.3f}"
     )
 
+    # The methods of the paper.
     variances = variance_against_length(words, books)
     table = score_methods(words, books, n_jobs)
     accuracies = [row["accuracy"] for row in table]
-    say(f"The 14 rows of the paper: accuracies {min(accuracies):.3f} to {max(accuracies):.3f}")
+    lowest = min(accuracies)
+    highest = max(accuracies)
+    numbers["lowest_accuracy"] = lowest
+    numbers["highest_accuracy"] = highest
+    say(f"The 14 rows of the paper: accuracies {lowest:.3f} to {highest:.3f}")
 
+    # A certified classifier.
     average = make_encoder("Average", words, alpha=1.0).fit(books.corpus)
     classifier = CertifiedClassifier(
         TextClassifier(average, n_jobs=n_jobs), random_state=random_state
     )
     certificate = classifier.fit(books.labelled, books.labels).certificate_
-    outcomes = measure_guarantees(classifier, books)
+    numbers["n_labelled"] = N_LABELLED
+    numbers["n_calibration"] = int(certificate.n)
+    numbers["n_errors"] = int(certificate.n_errors)
+    numbers["error_upper"] = float(certificate.error_upper)
     say(certificate.summary())
 
     # Theorem 1 at its best lambda.
     n = certificate.n
-    theorem_1 = kl_inverse(certificate.n_errors / n, np.log(1.0 / DELTA) / n)
-    numbers = {
-        "n_words": words.n_words,
-        "kl": float(kl[0]),
-        "variance": float(variance[0]),
-        "recognised": recognised,
-        "bias": bias,
-        "n_tokens": split.n_tokens,
-        "word_lam": best["lam"],
-        "word_bound": best["bound"],
-        "word_measured": best["measured"],
-        "word_kl": 2 * best["kl_term"] * split.n_tokens,
-        "prior_bound": bound_rows[0]["bound"],
-        "prior_measured": bound_rows[0]["measured"],
-        "lowest_accuracy": min(accuracies),
-        "highest_accuracy": max(accuracies),
-        "n_labelled": N_LABELLED,
-        "n_calibration": int(certificate.n),
-        "n_errors": int(certificate.n_errors),
-        "error_upper": float(certificate.error_upper),
-        "theorem_1": float(theorem_1),
-        "n_new": len(books.new),
-        "test_error": outcomes["test_error"],
-        "answered": outcomes["answered"],
-        "answered_error": outcomes["answered_error"],
-        "mean_set_size": outcomes["mean_set_size"],
-        "missed": outcomes["missed"],
-        "cpu_seconds": time.process_time() - started,
-    }
+    calibration_error = certificate.n_errors / n
+    complexity = np.log(1.0 / DELTA) / n
+    numbers["theorem_1"] = float(kl_inverse(calibration_error, complexity))
+
+    # Its answers and prediction sets on the new passages.
+    outcomes = measure_guarantees(classifier, books)
+    careful = outcomes.pop("careful")
+    numbers["n_new"] = len(books.new)
+    numbers.update(outcomes)
+
+    numbers["cpu_seconds"] = time.process_time() - started
     _write_page(
         Path(out) / "index.html",
         numbers,
@@ -172,7 +181,7 @@ def run(
         sentence=sentence,
         shape=mean.shape,
         neighbours=_neighbours(words),
-        careful=outcomes["careful"],
+        careful=careful,
     )
     return numbers
 
@@ -275,8 +284,12 @@ def posterior_path(words: WordVectors, corpus: list[str], sentence: str) -> Path
         y = float(away @ second)
         points.append({"method": method, "lam": lam, "x": x, "y": y})
     end = data_mean - prior_mean[0]
-    points.append({"method": "data", "lam": None, "x": float(end @ first), "y": 0.0})
-    return Path2D(points, float(np.sqrt(prior_variance[0])), sds["PB-neg", LAM])
+    end_x = float(end @ first)
+    points.append({"method": "data", "lam": None, "x": end_x, "y": 0.0})
+
+    prior_sd = float(np.sqrt(prior_variance[0]))
+    posterior_sd = sds["PB-neg", LAM]
+    return Path2D(points, prior_sd, posterior_sd)
 
 
 def word_scores(
@@ -288,9 +301,10 @@ def word_scores(
     """
     rng = np.random.default_rng(random_state)
     encoded = words.vocabulary.encode(texts)
+    ids_of_texts = np.split(encoded.ids, encoded.offsets[1:-1])
     heads: list[np.ndarray] = []
     tails: list[np.ndarray] = []
-    for ids in np.split(encoded.ids, encoded.offsets[1:-1]):
+    for ids in ids_of_texts:
         if ids.size >= _MIN_SCORED_WORDS:
             middle = ids.size // 2
             heads.append(ids[:middle])
@@ -300,17 +314,25 @@ def word_scores(
     n_head_words = np.array([head.size for head in heads])  # (n_texts,)
     first_halves = Encoded.from_lengths(np.concatenate(heads), n_head_words)
     means, _ = encoder.posterior(first_halves)
+    means = means.astype(float)  # (n_texts, n_dims)
 
     input_vectors = np.asarray(words.input_vectors, float)
     noise = _noise_distribution(words)
-    groups: dict[str, list[np.ndarray]] = {"its own": [], "unseen": [], "negative samples": []}
-    for mean, head, tail in zip(means.astype(float), heads, tails):
+    own_scores = []
+    unseen_scores = []
+    negative_scores = []
+    for mean, head, tail in zip(means, heads, tails):
         unseen = tail[~np.isin(tail, head)]
         negatives = rng.choice(noise.size, size=head.size, p=noise)
-        groups["its own"].append(input_vectors[head] @ mean)
-        groups["unseen"].append(input_vectors[unseen] @ mean)
-        groups["negative samples"].append(input_vectors[negatives] @ mean)
-    return {group: np.concatenate(values) for group, values in groups.items()}
+        own_scores.append(input_vectors[head] @ mean)
+        unseen_scores.append(input_vectors[unseen] @ mean)
+        negative_scores.append(input_vectors[negatives] @ mean)
+
+    return {
+        "its own": np.concatenate(own_scores),
+        "unseen": np.concatenate(unseen_scores),
+        "negative samples": np.concatenate(negative_scores),
+    }
 
 
 def _noise_distribution(words: WordVectors) -> np.ndarray:
@@ -329,7 +351,8 @@ class SplitTexts:
 
     def __init__(self, words: WordVectors, texts: list[str], random_state: int) -> None:
         rng = np.random.default_rng(random_state)
-        parts = split_tokens(words.vocabulary.encode(texts), 1 / 3, 1 / 3, rng)
+        encoded = words.vocabulary.encode(texts)
+        parts = split_tokens(encoded, 1 / 3, 1 / 3, rng)
         self.sample = parts.sample
         self.held_out = parts.held_out
         self.n_prior = np.diff(parts.prior.offsets)  # (n_texts,)
@@ -343,8 +366,10 @@ class SplitTexts:
     def posterior(self, lam: float) -> tuple[np.ndarray, np.ndarray]:
         """Means and variances of PB-L2; those of the prior for lam = 0."""
         weight = lam / (lam + self.n_prior)  # of the data; alpha = n_prior/lam
-        mean = self.prior_mean + weight[:, None] * (self.data_mean - self.prior_mean)
-        return mean, 1.0 / (lam + self.n_prior)
+        shift = weight[:, None] * (self.data_mean - self.prior_mean)
+        mean = self.prior_mean + shift
+        variance = 1.0 / (lam + self.n_prior)
+        return mean, variance
 
     def token_risk(
         self, mean: np.ndarray, variance: np.ndarray, tokens: Encoded, bias: float
@@ -354,7 +379,8 @@ class SplitTexts:
         text = np.repeat(np.arange(len(mean)), n_text_tokens)  # (n_tokens,)
         vectors = self.input_vectors[tokens.ids]  # (n_tokens, n_dims)
         scores = np.sum(mean[text] * vectors, axis=1) + bias
-        spreads = np.sqrt(variance[text]) * np.linalg.norm(vectors, axis=1)
+        lengths = np.linalg.norm(vectors, axis=1)
+        spreads = np.sqrt(variance[text]) * lengths
         return float(gibbs_error(scores, spreads).mean())
 
     def noise_risk(self, mean: np.ndarray, variance: np.ndarray, bias: float) -> float:
@@ -363,13 +389,16 @@ class SplitTexts:
         lengths = np.linalg.norm(self.input_vectors, axis=1)  # (n_words,)
         spreads = np.sqrt(variance)[:, None] * lengths
         errors = gibbs_error(scores, spreads, y=-1) @ self.noise  # (n_texts,)
-        return float(np.average(errors, weights=np.diff(self.sample.offsets)))
+        n_text_tokens = np.diff(self.sample.offsets)
+        return float(np.average(errors, weights=n_text_tokens))
 
 
 def _means(vectors: np.ndarray, tokens: Encoded) -> np.ndarray:
     """The mean vector of the tokens of each text, (n_texts, n_dims)."""
-    sums = np.add.reduceat(vectors[tokens.ids], tokens.offsets[:-1], axis=0)
-    return sums / np.diff(tokens.offsets)[:, None]
+    starts = tokens.offsets[:-1]
+    sums = np.add.reduceat(vectors[tokens.ids], starts, axis=0)
+    n_text_tokens = np.diff(tokens.offsets)
+    return sums / n_text_tokens[:, None]
 
 
 def choose_bias(split: SplitTexts) -> float:
@@ -400,17 +429,16 @@ def bound_against_lam(split: SplitTexts, bias: float) -> list[dict]:
         noise_risk = split.noise_risk(mean, variance, bias)
         measured = split.token_risk(mean, variance, split.held_out, bias)
         bound = float(catoni(risk, kl, n, DELTA, lam=n))
-        rows.append(
-            {
-                "lam": lam,
-                "noise_term": noise_risk / 2,
-                "risk_term": risk / 2,
-                "kl_term": kl / n / 2,
-                "delta_term": float(np.log(1.0 / DELTA)) / n / 2,
-                "bound": (bound + noise_risk) / 2,
-                "measured": (measured + noise_risk) / 2,
-            }
-        )
+
+        # The balanced risk is half of each.
+        row: dict[str, float] = {"lam": lam}
+        row["noise_term"] = noise_risk / 2
+        row["risk_term"] = risk / 2
+        row["kl_term"] = kl / n / 2
+        row["delta_term"] = float(np.log(1.0 / DELTA)) / n / 2
+        row["bound"] = (bound + noise_risk) / 2
+        row["measured"] = (measured + noise_risk) / 2
+        rows.append(row)
     return rows
 
 
@@ -429,14 +457,12 @@ def variance_against_length(words: WordVectors, books: Books) -> list[dict]:
         beginning = Encoded.from_lengths(ids[:n], np.array([n]))
         _, corrected = closed_form.posterior(beginning)
         _, pb_neg = solved.posterior(beginning)
-        rows.append(
-            {
-                "n": n,
-                "printed": float(closed_form.prior_variance),
-                "corrected": float(corrected[0]),
-                "PB-neg": float(pb_neg[0]),
-            }
-        )
+
+        row: dict[str, float] = {"n": n}
+        row["printed"] = float(closed_form.prior_variance)
+        row["corrected"] = float(corrected[0])
+        row["PB-neg"] = float(pb_neg[0])
+        rows.append(row)
     return rows
 
 
@@ -478,6 +504,7 @@ def measure_guarantees(classifier: CertifiedClassifier, books: Books) -> dict[st
     prediction_sets = classifier.predict_set(books.new, error=ERROR)
     set_sizes = [len(labels) for labels in prediction_sets]
     is_missed = [author not in labels for author, labels in zip(truth, prediction_sets)]
+
     return {
         "careful": careful,
         "test_error": test_error,

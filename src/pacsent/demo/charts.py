@@ -1,4 +1,4 @@
-"""Charts of the demo's first page, as Vega-Lite specifications by Altair."""
+"""Charts of the demo's pages, as Vega-Lite specifications by Altair."""
 
 from typing import Any
 
@@ -36,6 +36,14 @@ def _legend(columns: int = 3) -> Any:
     return alt.Legend(orient="bottom", title=None, columns=n_columns, labelLimit=260)
 
 
+def _color(field: str, values: list[str], colors: list[str], legend_columns: int = 3) -> Any:
+    """A color for each value of a field, with a legend below the chart."""
+    import altair as alt
+
+    scale = alt.Scale(domain=values, range=colors)
+    return alt.Color(field, scale=scale, legend=_legend(legend_columns))
+
+
 def cosines(words: WordVectors, shown: tuple[str, ...], role: str) -> dict[str, Any]:
     """Cosines of input vectors with the vectors of a role, a square for each pair of words.
 
@@ -54,10 +62,10 @@ def cosines(words: WordVectors, shown: tuple[str, ...], role: str) -> dict[str, 
     """
     import altair as alt
 
-    inputs = np.stack([words.input(word) for word in shown]).astype(float)  # (n_words, n_dims)
-    if role == "input":
-        others = inputs
-    else:
+    inputs = np.stack([words.input(word) for word in shown])  # (n_words, n_dims)
+    inputs = inputs.astype(float)
+    others = inputs
+    if role == "output":
         others = np.stack([words.output(word) for word in shown])
 
     unit_inputs = inputs / np.linalg.norm(inputs, axis=1, keepdims=True)
@@ -75,7 +83,8 @@ def cosines(words: WordVectors, shown: tuple[str, ...], role: str) -> dict[str, 
     x = alt.X("other:N", sort=order, title=f"{role} vector", axis=slanted)
     y = alt.Y("input:N", sort=order, title="input vector")
     scale = alt.Scale(scheme="blues", domain=[-0.2, 1.0], clamp=True)
-    color = alt.Color("cosine:Q", scale=scale, legend=alt.Legend(orient="bottom"))
+    legend = alt.Legend(orient="bottom")
+    color = alt.Color("cosine:Q", scale=scale, legend=legend)
     tooltip = ["input:N", "other:N", "cosine:Q"]
 
     squares = _chart(rows).mark_rect()
@@ -100,28 +109,31 @@ def posterior_path(path: Any, lam: float) -> dict[str, Any]:
     """
     import altair as alt
 
-    lowest = min(point["y"] for point in path.points) - 3 * path.prior_sd  # room for labels
+    # Room for the labels below the lowest point.
+    lowest_point = min(point["y"] for point in path.points)
+    lowest = lowest_point - 3 * path.prior_sd
     x_axis = alt.Axis(tickCount=6)
     x = alt.X("x:Q", title="towards the mean of the input vectors", axis=x_axis)
     y_scale = alt.Scale(domainMin=lowest, nice=False)
     y = alt.Y("y:Q", title="across", scale=y_scale)
 
-    # the ways of both methods, which start at the prior
+    # The ways of both methods, which start at the prior.
     names = {"PB-L2": "squared loss (PB-L2)", "PB-neg": "negative sampling (PB-neg)"}
-    rows = [{"loss": name, "x": 0.0, "y": 0.0, "lam": 0.0} for name in names.values()]
+    losses = list(names.values())
+    rows = [{"loss": loss, "x": 0.0, "y": 0.0, "lam": 0.0} for loss in losses]
     for point in path.points:
         if point["lam"]:
-            rows.append({**point, "loss": names[point["method"]], "λ": point["lam"]})
-    color_scale = alt.Scale(domain=list(names.values()), range=[ORANGE, BLUE])
-    color = alt.Color("loss:N", legend=_legend(2), scale=color_scale)
+            loss = names[point["method"]]
+            rows.append({**point, "loss": loss, "λ": point["lam"]})
+    color = _color("loss:N", losses, [ORANGE, BLUE], legend_columns=2)
     base = _chart(rows).encode(x=x, y=y, color=color)
     lines = base.mark_line(strokeWidth=2)
     lines = lines.encode(order="lam:Q")
     points = base.mark_point(filled=True, size=45, opacity=1)
     points = points.encode(tooltip=["loss:N", "λ:Q"], x=x, y=y)
 
-    # one standard deviation around both
-    [center] = [p for p in path.points if p["method"] == "PB-neg" and p["lam"] == lam]
+    # One standard deviation around both.
+    center = _find_point(path, "PB-neg", lam)
     of_prior = _circle("prior", 0.0, 0.0, path.prior_sd)
     of_posterior = _circle("posterior", center["x"], center["y"], path.posterior_sd)
     dash_scale = alt.Scale(domain=["prior", "posterior"], range=[[5, 4], [1, 0]])
@@ -129,8 +141,8 @@ def posterior_path(path: Any, lam: float) -> dict[str, Any]:
     outlines = _chart(of_prior + of_posterior).mark_line(strokeWidth=1.5, color=GRAY)
     outlines = outlines.encode(x=x, y=y, order="step:Q", detail="around:N", strokeDash=dash)
 
-    # names of both ends
-    [end] = [p for p in path.points if p["method"] == "data"]
+    # Names of both ends.
+    end = _find_point(path, "data", None)
     prior_label = {"x": 0.0, "y": -path.prior_sd, "text": "prior: mean of ô"}
     data_label = {"x": end["x"], "y": 0.0, "text": "mean of î"}
     data_point = _chart([data_label]).mark_point(filled=True, size=90, color=GRAY, opacity=1)
@@ -141,17 +153,21 @@ def posterior_path(path: Any, lam: float) -> dict[str, Any]:
     return _specification(outlines + lines + points + data_point + text, 300)
 
 
+def _find_point(path: Any, method: str, lam: float | None) -> dict[str, Any]:
+    """The mean of a method at a lambda."""
+    for point in path.points:
+        if point["method"] == method and point["lam"] == lam:
+            return point
+    raise ValueError(f"lam must be one of the path's. Got {lam} for {method} instead.")
+
+
 def _circle(around: str, x: float, y: float, radius: float) -> list[dict[str, Any]]:
     rows = []
-    for step, angle in enumerate(np.linspace(0.0, 2.0 * np.pi, 73)):
-        rows.append(
-            {
-                "around": around,
-                "x": float(x + radius * np.cos(angle)),
-                "y": float(y + radius * np.sin(angle)),
-                "step": step,
-            }
-        )
+    angles = np.linspace(0.0, 2.0 * np.pi, 73)
+    for step, angle in enumerate(angles):
+        circle_x = float(x + radius * np.cos(angle))
+        circle_y = float(y + radius * np.sin(angle))
+        rows.append({"around": around, "x": circle_x, "y": circle_y, "step": step})
     return rows
 
 
@@ -191,7 +207,8 @@ def score_histograms(scores: dict[str, np.ndarray]) -> dict[str, Any]:
 
     areas = _chart(rows).mark_area(opacity=0.45, interpolate="monotone", line=True)
     areas = areas.encode(x=x, y=y, color=color)
-    threshold = _chart([{"score": 0.0}]).mark_rule(strokeDash=DASHED, color=GRAY)
+    threshold_rows = [{"score": 0.0}]
+    threshold = _chart(threshold_rows).mark_rule(strokeDash=DASHED, color=GRAY)
     threshold = threshold.encode(x="score:Q")
     return _specification(areas + threshold, 260)
 
@@ -227,16 +244,21 @@ def stacked_bound(bound_rows: list[dict[str, Any]]) -> dict[str, Any]:
         lams.append(lam)
         for place, (key, name) in enumerate(part_names.items()):
             parts.append({"λ": lam, "part": name, "value": row[key], "place": place})
-        for name, value in zip(mark_names, (min(row["bound"], 1.0), row["measured"])):
+        mark_values = (min(row["bound"], 1.0), row["measured"])
+        for name, value in zip(mark_names, mark_values):
             points.append({"λ": lam, "what": name, "value": value})
 
     title = "λ of the posterior (P: the prior)"
-    x = alt.X("λ:O", sort=lams, title=title, axis=alt.Axis(labelAngle=0))
-    y = alt.Y("value:Q", title="risk", axis=alt.Axis(format=".0%", tickCount=5))
+    x_axis = alt.Axis(labelAngle=0)
+    x = alt.X("λ:O", sort=lams, title=title, axis=x_axis)
+    y_axis = alt.Axis(format=".0%", tickCount=5)
+    y = alt.Y("value:Q", title="risk", axis=y_axis)
+
+    # One legend for parts and marks.
+    names = [*part_names.values(), *mark_names]
     colors = [GRAY, BLUE, ORANGE, GREEN, PURPLE, DARK_RED]
-    scale = alt.Scale(domain=[*part_names.values(), *mark_names], range=colors)
-    part_color = alt.Color("part:N", scale=scale, legend=_legend(2))
-    mark_color = alt.Color("what:N", scale=scale, legend=_legend(2))
+    part_color = _color("part:N", names, colors, legend_columns=2)
+    mark_color = _color("what:N", names, colors, legend_columns=2)
     shape_scale = alt.Scale(domain=mark_names, range=["diamond", "circle"])
     shape = alt.Shape("what:N", legend=None, scale=shape_scale)
 
@@ -277,9 +299,9 @@ def variances(rows: list[dict[str, Any]]) -> dict[str, Any]:
     x_scale = alt.Scale(type="log", base=2)
     x_axis = alt.Axis(values=[row["n"] for row in rows])
     x = alt.X("words:Q", title="words of the sentence", scale=x_scale, axis=x_axis)
-    y = alt.Y("variance:Q", title="variance", scale=alt.Scale(type="log"))
-    color_scale = alt.Scale(domain=list(names.values()), range=[ORANGE, BLUE, GREEN])
-    color = alt.Color("form:N", scale=color_scale, legend=_legend())
+    y_scale = alt.Scale(type="log")
+    y = alt.Y("variance:Q", title="variance", scale=y_scale)
+    color = _color("form:N", list(names.values()), [ORANGE, BLUE, GREEN])
 
     marker = alt.OverlayMarkDef(size=50, filled=True)
     lines = _chart(values).mark_line(point=marker, strokeWidth=2)
@@ -310,11 +332,11 @@ def accuracies(table: list[dict[str, Any]]) -> dict[str, Any]:
             values.append({"method": row["label"], "accuracy": accuracy, "what": name})
 
     order = [row["label"] for row in table]
-    x = alt.X("accuracy:Q", title="accuracy", scale=alt.Scale(zero=False))
+    x_scale = alt.Scale(zero=False)
+    x = alt.X("accuracy:Q", title="accuracy", scale=x_scale)
     y_axis = alt.Axis(labelLimit=160, grid=True)
     y = alt.Y("method:N", sort=order, title=None, axis=y_axis)
-    color_scale = alt.Scale(domain=list(names.values()), range=[BLUE, ORANGE])
-    color = alt.Color("what:N", legend=_legend(), scale=color_scale)
+    color = _color("what:N", list(names.values()), [BLUE, ORANGE])
     tooltip = ["method:N", "what:N", "accuracy:Q"]
 
     dots = _chart(values).mark_point(filled=True, size=80, opacity=1)
@@ -351,7 +373,8 @@ def guarantees(numbers: dict[str, Any], error: float) -> dict[str, Any]:
 
     x_axis = alt.Axis(tickCount=5, format=".0%")
     x = alt.X("measured:Q", title="error rate", axis=x_axis)
-    y = alt.Y("what:N", sort=None, title=None, axis=alt.Axis(labelLimit=160))
+    y_axis = alt.Axis(labelLimit=160)
+    y = alt.Y("what:N", sort=None, title=None, axis=y_axis)
 
     base = _chart(rows)
     bars = base.mark_bar(height=20, color=BLUE)
@@ -361,3 +384,62 @@ def guarantees(numbers: dict[str, Any], error: float) -> dict[str, Any]:
     labels = base.mark_text(align="left", dx=7, color=ORANGE, fontSize=13)
     labels = labels.encode(y=y, x="guaranteed:Q", text="label:N")
     return _specification(bars + ticks + labels, 150)
+
+
+def set_sizes(sizes: np.ndarray) -> dict[str, Any]:
+    """Number of messages by the size of their prediction sets.
+
+    Parameters
+    ----------
+    sizes : array of int, shape (n_messages,)
+
+    Returns
+    -------
+    dict
+        A Vega-Lite specification.
+    """
+    import altair as alt
+
+    counts = []
+    for size in np.unique(sizes):
+        n_messages = int((sizes == size).sum())
+        counts.append({"size": int(size), "messages": n_messages})
+
+    size_axis = alt.Axis(labelAngle=0)
+    x = alt.X("size:O", title="intents in the prediction set", axis=size_axis)
+    count_axis = alt.Axis(tickCount=5)
+    y = alt.Y("messages:Q", title="messages", axis=count_axis)
+
+    bars = _chart(counts).mark_bar(color=BLUE)
+    bars = bars.encode(x=x, y=y)
+    return _specification(bars, 200)
+
+
+def drift(evidence: list[dict[str, Any]]) -> dict[str, Any]:
+    """Evidence of the drift monitor along each stream, and the value that raises an alarm.
+
+    Parameters
+    ----------
+    evidence : list of dict
+        "stream", "messages" read so far, and "log_capital", the evidence in powers of ten.
+
+    Returns
+    -------
+    dict
+        A Vega-Lite specification.
+    """
+    import altair as alt
+
+    axis = alt.Axis(tickCount=5)
+    x = alt.X("messages:Q", title="messages read", axis=axis)
+    y = alt.Y("log_capital:Q", title="evidence of drift (powers of ten)")
+    legend = alt.Legend(orient="bottom", title=None, columns=1, labelLimit=300)
+    scale = alt.Scale(range=[ORANGE, BLUE])
+    color = alt.Color("stream:N", legend=legend, scale=scale)
+    lines = _chart(evidence).mark_line()
+    lines = lines.encode(x=x, y=y, color=color)
+
+    alarm_rows = [{"alarm": np.log10(20)}]
+    threshold = _chart(alarm_rows).mark_rule(strokeDash=DASHED)
+    threshold = threshold.encode(y="alarm:Q")
+    return _specification(lines + threshold, 260)

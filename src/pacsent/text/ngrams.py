@@ -35,8 +35,10 @@ def byte_kinds(marks: str = MARKS) -> np.ndarray:
     kinds = np.zeros(256, np.int8)
 
     # Digits, capitals, small letters, and all bytes of characters beyond ASCII.
-    for first, last in ((48, 57), (65, 90), (97, 122), (128, 255)):
-        kinds[first : last + 1] = kernels.WORD
+    kinds[ord("0") : ord("9") + 1] = kernels.WORD
+    kinds[ord("A") : ord("Z") + 1] = kernels.WORD
+    kinds[ord("a") : ord("z") + 1] = kernels.WORD
+    kinds[128:] = kernels.WORD
     kinds[ord("_")] = kernels.WORD
 
     for mark in marks:
@@ -87,7 +89,8 @@ def _encode(text: str) -> bytes:
 
 def _fold_case(text: str) -> str:
     """The text in lower case, and its marks beyond ASCII as spaces."""
-    return _FOREIGN_MARKS.sub(_replace_marks, text.replace("’", "'").lower())
+    lower_case = text.replace("’", "'").lower()
+    return _FOREIGN_MARKS.sub(_replace_marks, lower_case)
 
 
 def _replace_marks(match: re.Match[str]) -> str:
@@ -97,7 +100,8 @@ def _replace_marks(match: re.Match[str]) -> str:
     while word and n_continuing < len(marks) and continues(marks[n_continuing]):
         n_continuing += 1
 
-    return word + marks[:n_continuing] + " " * (len(marks) - n_continuing)
+    spaces = " " * (len(marks) - n_continuing)
+    return word + marks[:n_continuing] + spaces
 
 
 def continues(character: str) -> bool:
@@ -232,7 +236,9 @@ class NGrams:
         order = np.argsort(hashes)
         columns = order[n_texts[order] >= min_texts]  # (n_columns,)
 
-        idf = np.log((1.0 + len(texts)) / (1.0 + n_texts[columns])) + 1.0
+        # idf = ln((1 + n) / (1 + n_with)) + 1, as scikit-learn computes it.
+        ratios = (1.0 + len(texts)) / (1.0 + n_texts[columns])
+        idf = np.log(ratios) + 1.0
         return cls(sizes, hashes[columns], idf, marks, characters)
 
     def counts(self, texts: Sequence[str], n_threads: int = 1) -> sparse.csr_matrix:
@@ -244,15 +250,17 @@ class NGrams:
         """function(block) of blocks of texts, in order: an array for all would be needed twice."""
         n_full_blocks = -(-len(texts) // _BLOCK_TEXTS)  # rounded up
         n_blocks = max(1, min(n_threads, len(texts)), n_full_blocks)
-        bounds = np.linspace(0, len(texts), n_blocks + 1).astype(int).tolist()
+        bounds = np.linspace(0, len(texts), n_blocks + 1).astype(int)
 
-        blocks = (texts[begin:end] for begin, end in pairwise(bounds))
+        blocks = (texts[begin:end] for begin, end in pairwise(bounds.tolist()))
         return in_order(function, blocks, n_threads)
 
     def _count(self, texts: Sequence[str]) -> "_Rows":
         data, bounds = as_bytes(texts)
         indices, counts, starts = kernels.count_grams(data, bounds, self._settings, self.table)
-        return _Rows(indices, counts.astype(np.float32), np.diff(starts))
+        values = counts.astype(np.float32)
+        sizes = np.diff(starts)
+        return _Rows(indices, values, sizes)
 
     def _join(self, blocks: "list[_Rows]", n_texts: int) -> sparse.csr_matrix:
         """The rows of all blocks, (n_texts, n_columns); the list is emptied."""
@@ -271,7 +279,8 @@ class NGrams:
             if len(blocks) % _BLOCKS_TO_RETURN == _BLOCKS_TO_RETURN - 1:
                 return_freed_memory()
 
-        return sparse.csr_matrix((values, indices, starts), shape=(n_texts, len(self)))
+        shape = (n_texts, len(self))
+        return sparse.csr_matrix((values, indices, starts), shape=shape)
 
     def tf_idf(self, texts: Sequence[str], n_threads: int = 1) -> sparse.csr_matrix:
         """Rows of (1 + ln count) * idf, scaled to length 1, (n_texts, n_columns)."""
@@ -293,11 +302,13 @@ class NGrams:
     def _weigh(self, texts: Sequence[str]) -> tuple["_Rows", np.ndarray]:
         """`tf_idf_and_lengths` of a block."""
         rows = self._count(texts)
-        values = (1.0 + np.log(rows.values)) * self.idf[rows.indices]  # (n_entries,)
+        term_frequency = 1.0 + np.log(rows.values)  # (n_entries,)
+        values = term_frequency * self.idf[rows.indices]
 
         row_of_entry = np.repeat(np.arange(len(texts)), rows.sizes)  # (n_entries,)
         squares = values.astype(np.float64) ** 2
-        lengths = np.sqrt(np.bincount(row_of_entry, squares, len(texts)))  # (n_texts,)
+        squared_lengths = np.bincount(row_of_entry, squares, len(texts))  # (n_texts,)
+        lengths = np.sqrt(squared_lengths)
 
         divisors = np.maximum(lengths, _MIN_LENGTH)
         values /= np.repeat(divisors, rows.sizes).astype(np.float32)
@@ -363,39 +374,47 @@ class Occurrences(NamedTuple):
         # Tokens before each one that are no edges, (n_tokens + 1,); token 0 is an edge.
         is_real = [end > start for start, end in self.spans]
         n_real_before = np.cumsum([0, 0, *is_real])
-        n_real = n_real_before[self.first + self.size] - n_real_before[self.first]
+        end = self.first + self.size
+        n_real = n_real_before[end] - n_real_before[self.first]
         value_per_token = values / np.maximum(n_real, 1)
 
         totals = np.zeros(len(self.spans) + 1)
-        for offset in range(int(self.size.max(initial=0))):
+        largest = int(self.size.max(initial=0))
+        for offset in range(largest):
             reaches = self.size > offset
-            np.add.at(totals, self.first[reaches] + offset, value_per_token[reaches])
+            tokens = self.first[reaches] + offset
+            np.add.at(totals, tokens, value_per_token[reaches])
 
         return np.where(is_real, totals[1:], 0.0)
 
     def named(self, text: str, values: np.ndarray) -> list[tuple[str, float]]:
         """The known n-grams and the sums of their values, the largest first."""
-        known = np.flatnonzero((self.columns >= 0) & (values != 0))
+        is_known = (self.columns >= 0) & (values != 0)
+        known = np.flatnonzero(is_known)
         _, first_of_column, column_of = np.unique(
             self.columns[known], return_index=True, return_inverse=True
         )
         sums = np.bincount(column_of, values[known], first_of_column.size)
 
-        named_sums = [
-            (self._spelling(text, gram), value)
-            for gram, value in zip(known[first_of_column], sums.tolist())
-        ]
+        # An n-gram is spelt as where it occurs first.
+        grams = known[first_of_column]
+        named_sums = []
+        for gram, value in zip(grams, sums.tolist()):
+            spelling = self._spelling(text, gram)
+            named_sums.append((spelling, value))
         return sorted(named_sums, key=lambda item: -abs(item[1]))
 
     def _spelling(self, text: str, gram: int) -> str:
         """The words of an n-gram, lower-cased; ^ is the place before the first word."""
+        first = self.first[gram]
+        end = first + self.size[gram]
         words = []
-        for token in range(self.first[gram], self.first[gram] + self.size[gram]):
+        for token in range(first, end):
             if token == 0:
                 words.append("^")
                 continue
-            start, end = self.spans[token - 1]
-            words.append(text[start:end].lower())
+            word_start, word_end = self.spans[token - 1]
+            words.append(text[word_start:word_end].lower())
         return " ".join(words)
 
 
@@ -406,16 +425,20 @@ def _spans_in_text(text: str, spans: np.ndarray) -> list[tuple[int, int]]:
 
     # The character of the text that each character of the lower-cased text comes from.
     lengths = [len(character.lower()) for character in text]
-    owner = np.append(np.repeat(np.arange(len(text)), lengths), len(text))
+    owner = np.repeat(np.arange(len(text)), lengths)
+    owner = np.append(owner, len(text))
 
     # The byte of UTF-8 at which each character of the lower-cased text begins.
-    codes = np.frombuffer(_fold_case(text).encode("utf-32-le", "replace"), np.uint32)
+    code_bytes = _fold_case(text).encode("utf-32-le", "replace")
+    codes = np.frombuffer(code_bytes, np.uint32)
     widths = 1 + (codes >= 0x80) + (codes >= 0x800) + (codes >= 0x10000)
-    starts = np.concatenate([[0], np.cumsum(widths)])
+    byte_starts = np.concatenate([[0], np.cumsum(widths)])
 
-    first = np.searchsorted(starts, spans[:, 0])  # (n_spans,)
-    end = np.searchsorted(starts, spans[:, 1])  # (n_spans,)
-    return list(zip(owner[first].tolist(), (owner[end - 1] + 1).tolist()))
+    first = np.searchsorted(byte_starts, spans[:, 0])  # (n_spans,)
+    end = np.searchsorted(byte_starts, spans[:, 1])  # (n_spans,)
+    starts = owner[first]
+    ends = owner[end - 1] + 1
+    return list(zip(starts.tolist(), ends.tolist()))
 
 
 def unknown_shares(texts: Sequence[str], known: Sequence[HashTable]) -> np.ndarray:
@@ -426,7 +449,8 @@ def unknown_shares(texts: Sequence[str], known: Sequence[HashTable]) -> np.ndarr
         is_unknown &= table.find(hashes) < 0
 
     unknown_words = np.flatnonzero(is_unknown)
-    n_unknown = np.diff(np.searchsorted(unknown_words, bounds))  # (n_texts,)
+    unknown_bounds = np.searchsorted(unknown_words, bounds)  # (n_texts + 1,)
+    n_unknown = np.diff(unknown_bounds)  # (n_texts,)
     n_words = np.diff(bounds)  # (n_texts,)
     return n_unknown / np.maximum(n_words, 1)
 
@@ -441,21 +465,23 @@ def names(
     data, bounds = as_bytes(texts)
     tokens = kernels.hash_texts(data, bounds, _word_settings(marks))
     n_tokens = tokens.hashes.size
-    text_of_token = np.repeat(np.arange(len(texts)), np.diff(tokens.begins))  # (n_tokens,)
+    n_tokens_of_text = np.diff(tokens.begins)
+    text_of_token = np.repeat(np.arange(len(texts)), n_tokens_of_text)  # (n_tokens,)
 
     table = HashTable(hashes)
     spans = np.full((hashes.size, 2), -1, np.int64)  # in bytes; -1: not found yet
     run_hashes = tokens.hashes  # of `size` tokens from each one on
     for size in range(1, sizes[1] + 1):
         last = np.arange(size - 1, n_tokens)  # (n_runs,), the last token of each run
+        n_runs = last.size
         if size > 1:
             with np.errstate(over="ignore"):
-                run_hashes = kernels.join_hashes(run_hashes[: last.size], tokens.hashes[last])
+                run_hashes = kernels.join_hashes(run_hashes[:n_runs], tokens.hashes[last])
         if size < sizes[0]:
             continue
 
         columns = table.find(run_hashes)  # (n_runs,)
-        is_in_one_text = text_of_token[: last.size] == text_of_token[last]
+        is_in_one_text = text_of_token[:n_runs] == text_of_token[last]
         runs = np.flatnonzero((columns >= 0) & is_in_one_text)
 
         # Written backwards, so that the first occurrence stays.
@@ -470,7 +496,8 @@ def names(
 
 def _spell(data: bytes) -> str:
     """The text in lower case, with one space between its words."""
-    return " ".join(data.decode("utf-8", "replace").lower().split())
+    text = data.decode("utf-8", "replace").lower()
+    return " ".join(text.split())
 
 
 def word_hashes(words: Sequence[str]) -> np.ndarray:

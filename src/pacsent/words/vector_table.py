@@ -63,7 +63,8 @@ class Packed:
     def _expected_parts(self) -> dict[str, tuple[str, tuple[int, ...]]]:
         """Type and shape of each array, by the shape of `head` and the size of `centre`."""
         # A damaged head may have fewer than two axes.
-        n_words, n_head = (self.head.shape + (0, 0))[:2]
+        padded_shape = self.head.shape + (0, 0)
+        n_words, n_head = padded_shape[:2]
         n_dims = self.centre.size
         n_tail_bits = (n_dims - n_head) * self.bits
         n_bytes = -(-n_tail_bits // 8)
@@ -219,20 +220,26 @@ class VectorTable:
     @cached_property
     def _unpacked(self) -> tuple[np.ndarray, np.ndarray]:
         """(the table, which of its rows were unpacked); other rows take no memory."""
-        return np.empty(self.shape, np.float32), np.zeros(self.shape[0], bool)
+        table = np.empty(self.shape, np.float32)
+        is_unpacked = np.zeros(self.shape[0], bool)
+        return table, is_unpacked
 
     def _check_finite(self, array: np.ndarray, row_numbers: np.ndarray | None = None) -> None:
         """Raise ValueError for NaN or infinity; `row_numbers` are those of the rows, if not all."""
         for rows in row_blocks(array):
             finite_rows = _is_finite(array[rows]).all(axis=1)
-            if not finite_rows.all():
-                position = rows.start + int(np.argmin(finite_rows))
-                row = position if row_numbers is None else int(row_numbers[position])
-                raise ValueError(
-                    f"{self.name} must be finite numbers. Got NaN or infinity in row {row:,} "
-                    f"({self.vocabulary.words[row]!r}) instead. Train again with a smaller "
-                    "learning rate, or repair the file."
-                )
+            if finite_rows.all():
+                continue
+
+            row = rows.start + int(np.argmin(finite_rows))
+            if row_numbers is not None:
+                row = int(row_numbers[row])
+            word = self.vocabulary.words[row]
+            raise ValueError(
+                f"{self.name} must be finite numbers. Got NaN or infinity in row {row:,} "
+                f"({word!r}) instead. Train again with a smaller learning rate, or repair the "
+                "file."
+            )
 
     @cached_property
     def norms(self) -> np.ndarray:
@@ -240,7 +247,8 @@ class VectorTable:
         norms = np.empty(self.shape[0], dtype=np.float32)
         for rows in row_blocks(self.array):
             block = self.array[rows].astype(np.float32, copy=False)
-            norms[rows] = np.sqrt(np.einsum("ij,ij->i", block, block))
+            squares = np.einsum("ij,ij->i", block, block)
+            norms[rows] = np.sqrt(squares)
         return norms
 
 
@@ -266,7 +274,8 @@ def checked_table(name: str, table: np.ndarray) -> np.ndarray:
         raise ValueError(
             f"{name} must be an array of shape (n_words, n_dims). Got shape {table.shape} instead."
         )
-    if table.dtype.kind != "f" or table.itemsize > 8 or not table.dtype.isnative:
+    is_float = table.dtype.kind == "f" and table.itemsize <= 8
+    if not is_float or not table.dtype.isnative:
         raise ValueError(
             f"{name} must be float32 or float16. Got {table.dtype} instead. "
             "Convert with .astype(np.float32)."
@@ -304,7 +313,8 @@ def pack(table: np.ndarray, bits: int, n_head: int = 16) -> Packed:
 
     # A number of the head counts steps of its column: `unpack` multiplies by both at once.
     spread[:n_head] *= head_steps
-    return Packed(codes, head, scales, centre, spread.astype(np.float32), bits)
+    spread = spread.astype(np.float32)
+    return Packed(codes, head, scales, centre, spread, bits)
 
 
 def quantize_head(head: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -316,7 +326,8 @@ def quantize_head(head: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         head is about numbers * steps.
     steps : array of float32, shape (n_head,)
     """
-    steps = np.abs(head).max(axis=0, initial=1e-12) / 127
+    largest = np.abs(head).max(axis=0, initial=1e-12)  # (n_head,)
+    steps = largest / 127
     numbers = np.rint(head / steps).astype(np.int8)
     return numbers, steps
 
@@ -334,21 +345,23 @@ def quantize_tail(tail: np.ndarray, bits: int) -> tuple[np.ndarray, np.ndarray]:
     if bits == 8:
         return _quantize_to_bytes(tail)
     if tail.shape[1] == 0:
-        return tail.astype(np.uint8), np.zeros(len(tail), dtype=np.float16)
+        no_scales = np.zeros(len(tail), dtype=np.float16)
+        return tail.astype(np.uint8), no_scales
 
     levels = LEVELS[bits]
     middles = (levels[1:] + levels[:-1]) / 2  # between neighbouring levels
 
     # A level is chosen as if the numbers of the row were standard normal.
-    mean_squares = (tail.astype(float) ** 2).mean(axis=1, keepdims=True)  # (n_words, 1)
+    squares = tail.astype(float) ** 2
+    mean_squares = squares.mean(axis=1, keepdims=True)  # (n_words, 1)
     deviations = np.maximum(np.sqrt(mean_squares), 1e-12)
     numbers = np.searchsorted(middles, tail / deviations)
     nearest = levels[numbers]  # (n_words, n_tail)
 
     # The scale with the smallest squared error, given the levels: least squares on one variable.
     products = (tail * nearest).sum(axis=1)  # (n_words,)
-    squares = (nearest * nearest).sum(axis=1)  # (n_words,)
-    scales = products / np.maximum(squares, 1e-12)
+    level_squares = (nearest * nearest).sum(axis=1)  # (n_words,)
+    scales = products / np.maximum(level_squares, 1e-12)
     return numbers.astype(np.uint8), scales.astype(np.float16)
 
 
@@ -406,8 +419,8 @@ def rotation(tables: Sequence[np.ndarray], counts: np.ndarray | None = None) -> 
 
     # The sign of an eigenvector is arbitrary: its largest component becomes positive.
     largest = np.abs(eigenvectors).argmax(axis=0)
-    signs = np.sign(eigenvectors[largest, np.arange(n_dims)])
-    return eigenvectors * signs
+    largest_components = eigenvectors[largest, np.arange(n_dims)]
+    return eigenvectors * np.sign(largest_components)
 
 
 def compress(
@@ -490,16 +503,20 @@ def _kept_rows(vocabulary: Vocabulary, n_words: int) -> np.ndarray:
     """Rows of the most frequent words, and of what any word can be put together from."""
     is_kept = np.arange(len(vocabulary)) < n_words
     if vocabulary.unknown == "pieces":
-        is_kept |= [word.startswith("##") or len(word) == 1 for word in vocabulary.words]
+        is_piece = [word.startswith("##") or len(word) == 1 for word in vocabulary.words]
+        is_kept |= is_piece
     return np.flatnonzero(is_kept)
 
 
 def _select_words(vocabulary: Vocabulary, rows: np.ndarray) -> Vocabulary:
     """The vocabulary of some rows."""
+    words = [vocabulary.words[row] for row in rows]
     counts = vocabulary.counts
+    if counts is not None:
+        counts = counts[rows]
     return Vocabulary(
-        [vocabulary.words[row] for row in rows],
-        None if counts is None else counts[rows],
+        words,
+        counts,
         normalize=vocabulary.normalize,
         unknown=vocabulary.unknown,
     )
@@ -509,6 +526,10 @@ def _rotate(
     tables: dict[str, np.ndarray], counts: np.ndarray | None, n_dims: int
 ) -> dict[str, np.ndarray]:
     """The first `n_dims` columns of the tables after their common `rotation`."""
-    columns = rotation(list(tables.values()), counts)[:, :n_dims]
-    turn = columns.astype(np.float32)
-    return {name: np.asarray(table, dtype=np.float32) @ turn for name, table in tables.items()}
+    complete_rotation = rotation(list(tables.values()), counts)
+    first_columns = complete_rotation[:, :n_dims].astype(np.float32)
+    rotated = {}
+    for name, table in tables.items():
+        vectors = np.asarray(table, dtype=np.float32)
+        rotated[name] = vectors @ first_columns
+    return rotated
