@@ -266,7 +266,8 @@ class Index:
         """
         numbers = _as_numbers(ids)
         texts = as_texts(texts)
-        if len(numbers) != len(texts) or len(set(numbers)) != len(texts):
+        n_different = len(set(numbers))
+        if len(numbers) != len(texts) or n_different != len(texts):
             raise ValueError(
                 f"ids must be one number for each of the {len(texts):,} texts, each once. Got "
                 f"{len(numbers):,} instead."
@@ -318,13 +319,17 @@ class Index:
             spans = np.array(passages, dtype=np.int64).reshape(-1, 3)
             rows = [texts[position][begin:end] for position, begin, end in passages]
 
+        vectors = self._encode(rows)
+        postings = None
+        if self.lexical:
+            postings = Postings.of(rows)
         return Block(
-            vectors=self._encode(rows),
+            vectors=vectors,
             ids=np.empty(0, np.int64),
             texts=texts,
             columns=columns,
             spans=spans,
-            postings=Postings.of(rows) if self.lexical else None,
+            postings=postings,
         )
 
     def _encode(self, texts: list[str]) -> np.ndarray:
@@ -407,7 +412,8 @@ class Index:
     ) -> list[list[Hit]]:
         """The k best texts for each query."""
         excluded = snapshot.excluded(where)
-        ranking = self._ranking(snapshot, self._candidate_finder(snapshot, excluded))
+        finder = self._candidate_finder(snapshot, excluded)
+        ranking = self._ranking(snapshot, finder)
         Q = self._encode_queries(queries)
         ranked = ranking.best(queries, Q, k, excluded)
         return [snapshot.hits(rows, scores) for rows, scores in ranked]
@@ -511,7 +517,8 @@ class Index:
         # The rows of all samples are searched once; `places` are those of a sample among them.
         clusters = dependent_clusters(queries)
         samples = draw_samples(clusters, repeats, seed)
-        rows = np.unique(np.concatenate(list(samples.values())))
+        all_sampled = np.concatenate(list(samples.values()))
+        rows = np.unique(all_sampled)
         places = {name: np.searchsorted(rows, sampled) for name, sampled in samples.items()}
         sampled_queries = [queries[row] for row in rows]
         right = [right_positions[row] for row in rows]
@@ -555,12 +562,15 @@ class Index:
         """Mask of the queries without a text of `right`, positions of texts, among the first k."""
         excluded = snapshot.excluded()
         owners = snapshot.owners
-        ranking = self._ranking(snapshot, self._candidate_finder(snapshot, excluded))
+        finder = self._candidate_finder(snapshot, excluded)
+        ranking = self._ranking(snapshot, finder)
 
         is_missed = np.zeros(len(queries), bool)
-        for i, (rows, _) in enumerate(ranking.best(queries, Q, k, excluded)):
+        ranked = ranking.best(queries, Q, k, excluded)
+        for i, (rows, _) in enumerate(ranked):
             positions = rows if owners is None else owners[rows]
-            is_missed[i] = not np.isin(positions, right[i]).any()
+            is_right = np.isin(positions, right[i])
+            is_missed[i] = not is_right.any()
         return is_missed
 
     def _calibration_scores(
@@ -584,11 +594,13 @@ class Index:
         rule = self._threshold_rule(guarantee, delta)
         ranking = self._ranking(snapshot)
         excluded = snapshot.excluded()
-        results = []
+        Q = self._encode_queries(queries)
 
-        for query, q in zip(queries, self._encode_queries(queries)):
+        results = []
+        for query, q in zip(queries, Q):
             scores, rows = ranking.best_of_texts(query, q, excluded)  # (n_texts,)
-            scores = np.where(scores >= rule.threshold(scores), scores, -np.inf)
+            is_needed = scores >= rule.threshold(scores)
+            scores = np.where(is_needed, scores, -np.inf)
             order = top(scores, scores.size)
             hits = snapshot.hits(rows[order], scores[order])
             results.append(Hits(hits, rule.statement))
@@ -602,21 +614,18 @@ class Index:
                 "index.certify(queries, answers), or pacsent certify INDEX QUERIES --overwrite."
             )
 
-        default_delta = _DEFAULT_DELTA
+        certified_delta = _DEFAULT_DELTA
         repeats = None
         n_candidates = 1
         if self.certificate_ is not None:
-            default_delta = self.certificate_.delta
+            certified_delta = self.certificate_.delta
             repeats = self.certificate_.repeats
             n_candidates = self.certificate_.n_candidates
+        if delta is None:
+            delta = certified_delta
 
-        return ThresholdRule.of(
-            list(self.calibration_.values()),
-            guarantee,
-            default_delta if delta is None else delta,
-            _NEW_QUERIES[repeats],
-            n_candidates,
-        )
+        samples = list(self.calibration_.values())
+        return ThresholdRule.of(samples, guarantee, delta, _NEW_QUERIES[repeats], n_candidates)
 
     # ---- saving --------------------------------------------------------------------------------
 
@@ -644,7 +653,8 @@ class Index:
         if self.certificate_ is not None:
             config["certificate"] = self.certificate_.to_json()
 
-        tensors = block.to_tensors() | {"next_id": np.array(next_number, dtype=np.int64)}
+        tensors = block.to_tensors()
+        tensors["next_id"] = np.array(next_number, dtype=np.int64)
         for name, queries in (self.calibration_ or {}).items():
             tensors[_CALIBRATION[name]] = np.array(queries)
 
@@ -722,8 +732,8 @@ def _read_calibration(tensors: Mapping[str, np.ndarray]) -> dict[str, Calibratio
 def _read_lists(tensors: Mapping[str, np.ndarray], shape: tuple[int, ...]) -> InvertedLists:
     """The stored lists of FAISS, which must contain vectors of this shape."""
     data = checked_tensor(tensors, "faiss", np.uint8, (None,))
-    n_learned = int(checked_tensor(tensors, "faiss_n_learned", np.int64, (), low=1))
-    lists = InvertedLists.from_array(data, n_learned)
+    n_learned = checked_tensor(tensors, "faiss_n_learned", np.int64, (), low=1)
+    lists = InvertedLists.from_array(data, int(n_learned))
     if (len(lists), lists.n_dims) != shape:
         raise ValueError("faiss must contain the rows of the index")
     return lists
@@ -818,11 +828,14 @@ def rerank(
     index.add(documents)
     hits = index.search(query, len(documents))
 
+    # The logistic function brings scores between 0 and 1.
     ranked = []
     for hit in hits:
         score = float(1 / (1 + np.exp(-hit.score)))
         ranked.append(Hit(hit.id, score, hit.text))
 
-    unrelated = set(range(len(documents))) - {hit.id for hit in hits}
-    ranked += [Hit(i, 0.0, documents[i]) for i in sorted(unrelated)]
+    hit_positions = {hit.id for hit in hits}
+    for position, document in enumerate(documents):
+        if position not in hit_positions:
+            ranked.append(Hit(position, 0.0, document))
     return ranked[:top_n]

@@ -29,7 +29,10 @@ _K1 = 1.5
 _B = 0.75
 
 _CHUNK_TEXTS = 1 << 16  # counted at a time
-_SETTINGS = Settings.of(byte_kinds(""), (1, 1), of_characters=False)  # no marks
+
+# Single words, without marks.
+_KINDS = byte_kinds("")
+_SETTINGS = Settings.of(_KINDS, (1, 1), of_characters=False)
 
 # Texts below which the vocabulary of the encoder is consulted. Of 0, 100, 300 and 1,000 the best
 # compromise on training queries of 20news and of books.
@@ -57,11 +60,12 @@ class Postings:
         >>> Postings.of(["red wine", "red, red roses"]).lengths
         array([2., 3.], dtype=float32)
         """
-        grams = NGrams.of(texts, (1, 1), n_threads=n_cores(), marks="")
+        n_threads = n_cores()
+        grams = NGrams.of(texts, (1, 1), n_threads=n_threads, marks="")
         parts = []
         for start in range(0, len(texts), _CHUNK_TEXTS):
             chunk = texts[start : start + _CHUNK_TEXTS]
-            parts.append(grams.counts(chunk, n_cores()))
+            parts.append(grams.counts(chunk, n_threads))
 
         counts = sparse.vstack(parts, format="csc", dtype=np.float32)
         return cls.from_counts(grams.hashes, counts)
@@ -94,8 +98,10 @@ class Postings:
     @classmethod
     def from_tensors(cls, tensors: Mapping[str, np.ndarray], n_rows: int) -> "Postings":
         """The inverse of `to_tensors`; ValueError if the arrays do not belong together."""
-        hashes = checked_tensor(tensors, "word_hashes", np.int64, (None,)).view(np.uint64)
-        ends = checked_tensor(tensors, "word_ends", np.int64, (len(hashes) + 1,), low=0)
+        hashes = checked_tensor(tensors, "word_hashes", np.int64, (None,))
+        hashes = hashes.view(np.uint64)
+        n_bounds = len(hashes) + 1
+        ends = checked_tensor(tensors, "word_ends", np.int64, (n_bounds,), low=0)
         below = max(n_rows, 1)
         rows = checked_tensor(tensors, "word_rows", np.int32, (None,), low=0, below=below)
         counts = checked_tensor(tensors, "word_counts", np.float32, (len(rows),))
@@ -126,8 +132,10 @@ class Postings:
     def append(self, other: "Postings") -> "Postings":
         """The words of both, the rows of `other` after those of this."""
         hashes = np.union1d(self.hashes, other.hashes)
-        counts = [part._with_words(hashes).to_counts() for part in (self, other)]
-        return self.from_counts(hashes, sparse.vstack(counts, format="csc"))
+        counts = self._with_words(hashes).to_counts()
+        other_counts = other._with_words(hashes).to_counts()
+        all_counts = sparse.vstack([counts, other_counts], format="csc")
+        return self.from_counts(hashes, all_counts)
 
     def _with_words(self, hashes: np.ndarray) -> "Postings":
         """The same postings among more words; `hashes` contain those of this."""
@@ -170,7 +178,8 @@ class Background:
         """True if most tokens of texts, given their words and counts, are in the vocabulary."""
         is_known = self.frequencies_of(hashes) > 0
         n_known = float(counts[is_known].sum())
-        return n_known >= _MIN_COVERAGE * max(counts.sum(), 1)
+        n_tokens = max(counts.sum(), 1)
+        return n_known >= _MIN_COVERAGE * n_tokens
 
 
 class QueryWords(NamedTuple):
@@ -205,12 +214,24 @@ class BM25:
         self.parts = parts
         n_rows_of_parts = [part.lengths.size for part in parts]
         self._starts = np.cumsum([0, *n_rows_of_parts]).tolist()  # of the rows of each part
+        n_rows = self._starts[-1]
 
-        lengths = np.concatenate([np.empty(0, np.float32), *(part.lengths for part in parts)])
-        self._kept = ~excluded if excluded.size else np.ones(lengths.size, bool)  # (n_rows,)
+        lengths_of_parts = [part.lengths for part in parts]
+        lengths = np.empty(0, np.float32)  # (n_rows,)
+        if lengths_of_parts:
+            lengths = np.concatenate(lengths_of_parts)
+
+        self._kept = np.ones(n_rows, bool)
+        if excluded.size:
+            self._kept = ~excluded
         self.n_texts = int(self._kept.sum())
-        mean_length = float(lengths[self._kept].mean()) if self.n_texts else 1.0
+
+        mean_length = 1.0
+        if self.n_texts:
+            mean_length = float(lengths[self._kept].mean())
         self._mean_length = max(mean_length, 1e-12)
+
+        # What the length of a row adds to a count in the denominator of the score.
         norms = _K1 * (1 - _B + _B * lengths / self._mean_length)
         self.norms = norms.astype(np.float32)
 
@@ -259,7 +280,8 @@ class BM25:
             postings = slice(part.ends[column], part.ends[column + 1])
             rows = self._starts[i] + part.rows[postings]
             counts = part.counts[postings]
-            impacts = self._kept[rows] * counts / (counts + self.norms[rows])
+            denominators = counts + self.norms[rows]
+            impacts = self._kept[rows] * counts / denominators
             self._impacts[i][postings] = impacts
             n_rows = np.count_nonzero(impacts)
             statistics[column] = (n_rows, impacts.max(initial=0))
@@ -276,7 +298,8 @@ class BM25:
             minus_p_contains = np.expm1(-self._mean_length * frequencies)
             n_with = n_with - (MIN_TEXTS - n_texts) * minus_p_contains
             n_texts = MIN_TEXTS
-        return np.log1p((n_texts - n_with + 0.5) / (n_with + 0.5))
+        odds = (n_texts - n_with + 0.5) / (n_with + 0.5)
+        return np.log1p(odds)
 
     def _is_covered(self, background: Background) -> bool:
         """True if most tokens of the kept rows are words of the background."""
@@ -294,8 +317,9 @@ class BM25:
         for i, part in enumerate(self.parts):
             start = self._starts[i]
             stop = self._starts[i + 1]
+            part_scores = scores[start:stop]
             impacts = self._impacts[i]
-            add_postings(part.rows, impacts, words.spans[i], words.weights, scores[start:stop])
+            add_postings(part.rows, impacts, words.spans[i], words.weights, part_scores)
         return scores
 
     def best(
@@ -306,7 +330,8 @@ class BM25:
         The best come first, and of equal scores the earlier row. They are those of `scores`; rows
         that cannot be among them are skipped.
         """
-        heap = np.zeros((min(k, self.norms.size), 2))  # (score, -row) of the best rows so far
+        n_best = min(k, self.norms.size)
+        heap = np.zeros((n_best, 2))  # (score, -row) of the best rows so far
         for i in range(len(self.parts)):
             start = self._starts[i]
             stop = self._starts[i + 1]
