@@ -140,9 +140,10 @@ def sketches(
 
     X.sort_indices()  # columns are in the order of their hashes
     steps = np.arange(SKETCH_SIZE)
-    is_there = steps < np.diff(X.indptr)[:, None]  # (n_texts, SKETCH_SIZE)
-    entries = (X.indptr[:-1, None] + steps)[is_there]
-    columns = X.indices[entries]
+    n_grams = np.diff(X.indptr)  # (n_texts,)
+    is_there = steps < n_grams[:, None]  # (n_texts, SKETCH_SIZE)
+    entries = X.indptr[:-1, None] + steps
+    columns = X.indices[entries[is_there]]
     hashes[is_there] = grams.hashes[columns] >> np.uint64(32)
     return hashes
 
@@ -173,7 +174,8 @@ def index_known(known: np.ndarray) -> KnownIndex:
     rows = _find_different_rows(known)
     blocks = []
     for first in range(0, rows.size, _BLOCK_ROWS):
-        block = known[rows[first : first + _BLOCK_ROWS]]
+        block_rows = rows[first : first + _BLOCK_ROWS]
+        block = known[block_rows]
         is_there = block > 0
         positions = table.find(block[is_there].astype(np.uint64))
         numbers = np.full(block.shape, ABSENT, np.int32)
@@ -190,8 +192,10 @@ def index_known(known: np.ndarray) -> KnownIndex:
 
 def _inverse_frequencies(n_texts: np.ndarray, n_known: int) -> tuple[np.ndarray, float]:
     """The idf of ids that `n_texts` known texts have, and that of ids that none has."""
-    idf = np.log((1.0 + n_known) / (1.0 + n_texts)) + 1.0
-    return idf, float(np.log(1.0 + n_known) + 1.0)
+    ratios = (1.0 + n_known) / (1.0 + n_texts)
+    idf = np.log(ratios) + 1.0
+    unknown_idf = np.log(1.0 + n_known) + 1.0
+    return idf, float(unknown_idf)
 
 
 def _join(blocks: list[Prefixes]) -> Prefixes:
@@ -218,7 +222,8 @@ def _join(blocks: list[Prefixes]) -> Prefixes:
 def _find_different_rows(sketches: np.ndarray) -> np.ndarray:
     """The first of equal rows, in order, (n,) of int32."""
     # Equal rows have equal sums; rows that differ and have equal sums are kept.
-    factors = np.random.default_rng(0).integers(1 << 63, size=sketches.shape[1], dtype=np.uint64)
+    rng = np.random.default_rng(0)
+    factors = rng.integers(1 << 63, size=sketches.shape[1], dtype=np.uint64)
     sums = np.empty(len(sketches), np.uint64)
     for first in range(0, len(sketches), _BLOCK_ROWS):
         block = slice(first, first + _BLOCK_ROWS)
@@ -228,8 +233,9 @@ def _find_different_rows(sketches: np.ndarray) -> np.ndarray:
     same_sum = np.flatnonzero(np.diff(sums[order]) == 0)  # as the one after it in this order
     before = order[same_sum]
     after = order[same_sum + 1]
+    is_equal = sketches[before] == sketches[after]
     is_repeat = np.zeros(len(sketches), bool)
-    is_repeat[after] = (sketches[before] == sketches[after]).all(axis=1)
+    is_repeat[after] = is_equal.all(axis=1)
     return np.flatnonzero(~is_repeat).astype(np.int32)
 
 
@@ -296,23 +302,24 @@ def keep_index(known: np.ndarray, arrays: Mapping[str, np.ndarray]) -> None:
         raise ValueError("known.ids must be all different and in order")
 
     n_ids = ids.size
+    n_known = len(known)
     numbers = checked_tensor(arrays, "known.numbers", np.int32, (n_ids,), low=0, below=n_ids)
     n_texts = checked_tensor(arrays, "known.n_texts", np.uint32, (n_ids,), low=1)
-    lengths = checked_tensor(arrays, "known.lengths", np.float64, (len(known),), low=0)
+    lengths = checked_tensor(arrays, "known.lengths", np.float64, (n_known,), low=0)
 
     starts = checked_tensor(arrays, "known.postings.starts", np.uint32, (n_ids + 1,))
-    rows = checked_tensor(arrays, "known.postings.rows", np.int32, (None,), low=0, below=len(known))
-    if starts[0] != 0 or starts[-1] != rows.size or (starts[1:] < starts[:-1]).any():
+    rows = checked_tensor(arrays, "known.postings.rows", np.int32, (None,), low=0, below=n_known)
+    covers_rows = starts[0] == 0 and starts[-1] == rows.size
+    falls = (starts[1:] < starts[:-1]).any()
+    if not covers_rows or falls:
         raise ValueError("known.postings.starts must be the bounds of known.postings.rows")
-    remainders = checked_tensor(arrays, "known.postings.remainders", np.uint16, (rows.size,))
+    steps = checked_tensor(arrays, "known.postings.remainders", np.uint16, (rows.size,))
 
-    postings = PrefixPostings(
-        rows=rows,
-        remainders=remainders.astype(np.float32) / np.float32(_REMAINDER_STEPS),
-        starts=starts.astype(np.int64),
-    )
-    idf, unknown_idf = _inverse_frequencies(n_texts, len(known))
-    _keep(known, KnownIndex(ids, numbers, n_texts, idf, unknown_idf, lengths, postings))
+    remainders = steps.astype(np.float32) / np.float32(_REMAINDER_STEPS)
+    postings = PrefixPostings(rows, remainders, starts.astype(np.int64))
+    idf, unknown_idf = _inverse_frequencies(n_texts, n_known)
+    index = KnownIndex(ids, numbers, n_texts, idf, unknown_idf, lengths, postings)
+    _keep(known, index)
 
 
 class KnownTexts:
@@ -366,11 +373,12 @@ class KnownTexts:
     def _look_up(self, ids: np.ndarray) -> Sketches:
         """New texts by their sketches, (n, SKETCH_SIZE), with the idf of the known ones."""
         index = self._index
-        nearest = np.minimum(np.searchsorted(index.ids, ids), index.ids.size - 1)
+        nearest = np.searchsorted(index.ids, ids)  # (n, SKETCH_SIZE)
+        nearest = np.minimum(nearest, index.ids.size - 1)
         is_known = index.ids[nearest] == ids  # (n, SKETCH_SIZE)
         numbers = np.full(ids.shape, ABSENT, np.int32)
         numbers[ids > 0] = UNKNOWN
         numbers[is_known] = index.numbers[nearest[is_known]]
         prefixes = find_prefixes(numbers, index.idf, index.unknown_idf, _LEAST_BOUND)
-        squares = np.where(is_known, index.idf[numbers], 0.0) ** 2
-        return Sketches(ids, squares, prefixes)
+        idf = np.where(is_known, index.idf[numbers], 0.0)
+        return Sketches(ids, idf**2, prefixes)

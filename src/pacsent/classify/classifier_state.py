@@ -36,18 +36,15 @@ def to_arrays(fitted: FittedTextClassifier) -> dict[str, np.ndarray]:
         "sizes": list(model.ngrams.sizes),
         "character_sizes": list(model.characters.sizes),
     }
-    arrays = {
-        **to_tensors(model),
-        **to_tensors(fitted),
-        "hashes": model.ngrams.hashes,
-        "idf": model.ngrams.idf,
-        "characters.hashes": model.characters.hashes,
-        "characters.idf": model.characters.idf,
-        "characters.share": np.array(model.character_weight),
-        "named": named_values,
-        "out_of_fold.log_proba": fitted.out_of_fold.log_proba,
-        "out_of_fold.labels": fitted.out_of_fold.labels,
-    }
+    arrays = to_tensors(model) | to_tensors(fitted)
+    arrays["hashes"] = model.ngrams.hashes
+    arrays["idf"] = model.ngrams.idf
+    arrays["characters.hashes"] = model.characters.hashes
+    arrays["characters.idf"] = model.characters.idf
+    arrays["characters.share"] = np.array(model.character_weight)
+    arrays["named"] = named_values
+    arrays["out_of_fold.log_proba"] = fitted.out_of_fold.log_proba
+    arrays["out_of_fold.labels"] = fitted.out_of_fold.labels
     if fitted.label_thresholds is not None:
         arrays["out_of_fold.labels"] = fitted.out_of_fold.labels.astype(np.uint8)
         arrays["thresholds"] = fitted.label_thresholds.values
@@ -73,14 +70,21 @@ def from_arrays(state: Mapping[str, np.ndarray], encoder: Any = None) -> FittedT
     characters = _read_ngrams(state, description["character_sizes"], "characters.")
 
     # The arrays of the model and of the classifier must agree on these sizes.
-    is_binary = len(classes) == 2 and target_type == "classes"
+    names = description["names"]
+    n_names = len(names)
+    n_classes = len(classes)
+    is_binary = n_classes == 2 and target_type == "classes"
+    n_columns = 1 if is_binary else n_classes
+    n_dims = None
+    if encoder is not None:
+        n_dims = check_encoder(encoder).n_dims
     sizes = {
-        "n_columns": 1 if is_binary else len(classes),
-        "n_dims": None if encoder is None else check_encoder(encoder).n_dims,
+        "n_columns": n_columns,
+        "n_dims": n_dims,
         "n_ngrams": len(ngrams),
         "n_character_ngrams": len(characters),
-        "n_names": len(description["names"]),
-        "n_classes": len(classes),
+        "n_names": n_names,
+        "n_classes": n_classes,
     }
     model = TextModel(
         ngrams=ngrams,
@@ -96,11 +100,11 @@ def from_arrays(state: Mapping[str, np.ndarray], encoder: Any = None) -> FittedT
         state,
         "named",
         np.float64,
-        (sizes["n_names"], sizes["n_columns"]),
+        (n_names, n_columns),
         low=-MAX_WEIGHT,
         below=MAX_WEIGHT,
     )
-    label_thresholds = _read_label_thresholds(state, description, target_type, len(classes))
+    label_thresholds = _read_label_thresholds(state, description, target_type, n_classes)
     return FittedTextClassifier(
         classes=classes,
         target_type=target_type,
@@ -109,8 +113,8 @@ def from_arrays(state: Mapping[str, np.ndarray], encoder: Any = None) -> FittedT
         label_thresholds=label_thresholds,
         min_coverage=float(description["min_coverage"]),
         selection=description["selection"],
-        out_of_fold=_read_out_of_fold(state, target_type, len(classes)),
-        named_features=(description["names"], named_values),
+        out_of_fold=_read_out_of_fold(state, target_type, n_classes),
+        named_features=(names, named_values),
         **read_fields(FittedTextClassifier, state, sizes),
     )
 

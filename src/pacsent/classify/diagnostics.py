@@ -31,6 +31,8 @@ _MAX_LISTED = 500
 _MAX_RISK_POINTS = 200
 # Words of each class.
 _N_TOP_WORDS = 12
+# Scores of each class, and their names on the page.
+_SCORE_TITLES = {"precision": "precision", "recall": "recall", "f1": "F1"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,16 +133,17 @@ class Diagnostics:
     @property
     def ece(self) -> float:
         """Expected calibration error: mean distance of probability and accuracy, by bins."""
-        total = sum(
-            n * abs(confidence - accuracy) for confidence, accuracy, n in self.reliability()
-        )
+        total = 0.0
+        for confidence, accuracy, n in self.reliability():
+            total += n * abs(confidence - accuracy)
         return total / self.n
 
     @property
     def brier(self) -> float:
         """Mean squared distance of the probabilities from the right class, over all classes."""
         targets = np.eye(len(self.classes))[self.labels]  # (n, n_classes)
-        distances = np.square(self._require_proba() - targets).sum(axis=1)  # (n,)
+        differences = self._require_proba() - targets
+        distances = np.square(differences).sum(axis=1)  # (n,)
         return float(distances.mean())
 
     def risk_coverage(self) -> tuple[np.ndarray, np.ndarray]:
@@ -168,17 +171,20 @@ class Diagnostics:
         -------
         dict
         """
+        has_proba = self.proba is not None
+        learning_curve = None if self.curve is None else str(self.curve)
+        audit = None if self.audit is None else self.audit.to_dict()
         return {
             "n": self.n,
             "accuracy": self.accuracy,
             "accuracy_interval": self._accuracy_interval(),
-            "ece": None if self.proba is None else self.ece,
-            "brier": None if self.proba is None else self.brier,
+            "ece": self.ece if has_proba else None,
+            "brier": self.brier if has_proba else None,
             "classes": self.classes,
             "confusion": self.confusion.tolist(),
             "per_class": self.per_class(),
-            "learning_curve": None if self.curve is None else str(self.curve),
-            "audit": None if self.audit is None else self.audit.to_dict(),
+            "learning_curve": learning_curve,
+            "audit": audit,
         }
 
     def figures(self) -> list[str]:
@@ -247,7 +253,8 @@ class Diagnostics:
         certificate = self.certificate
         word_rows = []
         for name, words in self.top_words.items():
-            word_rows.append((name, ", ".join(word for word, _ in words)))
+            listed_words = ", ".join(word for word, _ in words)
+            word_rows.append((name, listed_words))
 
         page = render(
             "classifier_report.html",
@@ -274,20 +281,23 @@ class Diagnostics:
         rows = []
         for scores in self.per_class():
             cells = []
-            for name, title in (("precision", "precision"), ("recall", "recall"), ("f1", "F1")):
-                low, high = None, None
-                if not math.isnan(scores[name]):
-                    low, high = scores[f"{name}_interval"]
-                cells.append((title, _format_score(scores[name]), low, high))
+            for name, title in _SCORE_TITLES.items():
+                value = scores[name]
+                interval = (None, None)
+                if not math.isnan(value):
+                    interval = scores[f"{name}_interval"]
+                cells.append((title, _format_score(value), *interval))
             rows.append((scores["class"], f"{scores['texts']:,}", cells))
         return rows
 
     def _frequent_confusions(self) -> list[tuple]:
         """The most frequent errors: class, prediction, number of texts."""
-        n_errors = self.confusion - np.diag(np.diag(self.confusion))
-        largest = np.argsort(-n_errors, axis=None)[:_MAX_CONFUSIONS]
+        n_errors = self.confusion.copy()  # (n_classes, n_classes)
+        np.fill_diagonal(n_errors, 0)
+        order = np.argsort(-n_errors, axis=None)
+        cells = np.unravel_index(order[:_MAX_CONFUSIONS], n_errors.shape)
         rows = []
-        for row, column in zip(*np.unravel_index(largest, n_errors.shape)):
+        for row, column in zip(*cells):
             n = n_errors[row, column]
             if n:
                 rows.append((self.classes[row], self.classes[column], n))
@@ -297,11 +307,11 @@ class Diagnostics:
         """Rows of the confusion matrix: the class, and a count and a shade for each cell."""
         n_of_class = self.confusion.sum(axis=1, keepdims=True)  # (n_classes, 1)
         fractions = self.confusion / np.maximum(n_of_class, 1)
-        shades = 0.7 * fractions
+        shades = (0.7 * fractions).tolist()
         rows = []
-        for name, counts, row_shades in zip(self.classes, self.confusion.tolist(), shades.tolist()):
-            cells = list(zip(counts, row_shades))
-            rows.append((name, cells))
+        for i, counts in enumerate(self.confusion.tolist()):
+            cells = list(zip(counts, shades[i]))
+            rows.append((self.classes[i], cells))
         return rows
 
     def __str__(self) -> str:
@@ -357,7 +367,9 @@ def _line_chart(x: Iterable, y: Iterable, **line: Any) -> Any:
     """An Altair line through these points."""
     import altair as alt
 
-    points = [{"x": float(x_value), "y": float(y_value)} for x_value, y_value in zip(x, y)]
+    points = []
+    for x_value, y_value in zip(x, y):
+        points.append({"x": float(x_value), "y": float(y_value)})
     data = alt.Data(values=points)
     return alt.Chart(data).mark_line(**line)
 
@@ -392,6 +404,19 @@ def _limits(n_right: int, n: int) -> tuple[float, float]:
     return two_sided_limits(n_right, n, _DELTA) if n else (0.0, 1.0)
 
 
+def _error(
+    row: int, label: Any, prediction: Any, probability: float | None, text: str
+) -> dict[str, Any]:
+    """A wrong answer, as `Diagnostics.errors` lists it."""
+    return {
+        "row": row,
+        "label": label,
+        "prediction": prediction,
+        "probability": probability,
+        "text": text,
+    }
+
+
 def report_predictions(
     labels: Sequence, predictions: Sequence, texts: Sequence[str] | None = None
 ) -> Diagnostics:
@@ -422,15 +447,8 @@ def report_predictions(
 
     errors = []
     for row in np.flatnonzero(predicted != y).tolist():
-        errors.append(
-            {
-                "row": row,
-                "label": labels[row],
-                "prediction": predictions[row],
-                "probability": None,
-                "text": "" if texts is None else texts[row],
-            }
-        )
+        text = "" if texts is None else texts[row]
+        errors.append(_error(row, labels[row], predictions[row], None, text))
     return Diagnostics(
         classes=classes.tolist(),
         confusion=count_confusions(y, predicted, classes.size),
@@ -476,7 +494,8 @@ def report(
     # Labels that are none of the model's classes come after these, and have probability 0.
     known_proba = np.asarray(model.predict_proba(texts), np.float64)
     n_unknown = n_classes - model.classes_.size
-    proba = np.pad(known_proba, ((0, 0), (0, n_unknown)))  # (n, n_classes)
+    unknown_proba = np.zeros((len(texts), n_unknown))
+    proba = np.hstack([known_proba, unknown_proba])  # (n, n_classes)
     predicted = proba.argmax(axis=1)  # (n,)
     confidence = proba.max(axis=1)  # (n,)
 
@@ -485,15 +504,9 @@ def report(
     surest_first = np.argsort(-confidence[wrong_rows], kind="stable")
     errors = []
     for row in wrong_rows[surest_first].tolist():
-        errors.append(
-            {
-                "row": row,
-                "label": names[y[row]],
-                "prediction": names[predicted[row]],
-                "probability": confidence[row],
-                "text": texts[row],
-            }
-        )
+        label = names[y[row]]
+        prediction = names[predicted[row]]
+        errors.append(_error(row, label, prediction, confidence[row], texts[row]))
 
     # Of a classifier with guarantees, the one inside it; not every one can name features.
     estimator = getattr(model, "estimator_", model)

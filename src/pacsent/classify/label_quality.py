@@ -88,7 +88,8 @@ def suspicious_labels(X: Iterable[str], y: Any, *, model: Any = None) -> list[Su
     >>> first.label, first.suggested
     ('cash_withdrawal_charge', 'card_payment_fee_charged')
     """
-    return _find_suspicious(predict_labels_left_out(X, y, model))
+    left_out = predict_labels_left_out(X, y, model)
+    return _find_suspicious(left_out)
 
 
 class LabelsLeftOut(NamedTuple):
@@ -119,7 +120,16 @@ def predict_labels_left_out(X: Iterable[str], y: Any, model: Any = None) -> Labe
     clusters = near_duplicate_clusters(texts)
     folds = _draw_folds(clusters, np.random.default_rng(FOLD_SEED))
     log_proba = _predict_folds(texts, labels.encoded, clusters, folds, model)
-    return LabelsLeftOut(all_texts, all_labels, kept, texts, labels, clusters, folds, log_proba)
+    return LabelsLeftOut(
+        all_texts=all_texts,
+        all_labels=all_labels,
+        kept=kept,
+        texts=texts,
+        labels=labels,
+        clusters=clusters,
+        folds=folds,
+        log_proba=log_proba,
+    )
 
 
 def _find_suspicious(left_out: LabelsLeftOut) -> list[SuspiciousLabel]:
@@ -136,9 +146,9 @@ def _find_suspicious(left_out: LabelsLeftOut) -> list[SuspiciousLabel]:
 
     names = classes.tolist()
     n_suspicious = int((score > _MIN_SCORE).sum())
-    most_suspicious = np.argsort(-score, kind="stable")[:n_suspicious]
+    order = np.argsort(-score, kind="stable")
     suspicious = []
-    for number in most_suspicious.tolist():
+    for number in order[:n_suspicious].tolist():
         label = y[number]
         other = suggested[number]
         proba_other = np.exp(log_p[number, other])
@@ -150,15 +160,16 @@ def _find_suspicious(left_out: LabelsLeftOut) -> list[SuspiciousLabel]:
         if n_other[number]:
             duplicates = format_count(int(n_other[number]), "near-duplicate")
             reason = f"{duplicates} with another label; {reason}"
-        suspicious.append(
-            SuspiciousLabel(
-                row=left_out.kept[number],
-                label=names[label],
-                suggested=names[other],
-                score=float(score[number]),
-                reason=reason,
-            )
+
+        row = left_out.kept[number]
+        suspicious_label = SuspiciousLabel(
+            row=row,
+            label=names[label],
+            suggested=names[other],
+            score=float(score[number]),
+            reason=reason,
         )
+        suspicious.append(suspicious_label)
     return suspicious
 
 
@@ -186,7 +197,8 @@ def _score_labels(log_p: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndar
     evidence_for_label = log_label - log_usual[y]
     score = evidence_for_other - evidence_for_label
     is_likelier = (log_other > log_label) & (log_other > log_chance)
-    return np.where(is_likelier, score, np.minimum(score, 0.0)), likeliest
+    score = np.where(is_likelier, score, np.minimum(score, 0.0))
+    return score, likeliest
 
 
 def _count_other_labels(
@@ -205,7 +217,8 @@ def _count_other_labels(
     n_same = counts[rows, y] - 1
     counts[rows, y] = 0
     n_more = counts.sum(axis=1) - n_same
-    return np.maximum(n_more, 0), counts.argmax(axis=1)
+    most_frequent = counts.argmax(axis=1)
+    return np.maximum(n_more, 0), most_frequent
 
 
 def out_of_fold_log_proba(
@@ -251,9 +264,10 @@ def _predict_folds(
     for fold in np.unique(folds):
         training = np.flatnonzero(folds != fold)
         tested = np.flatnonzero(folds == fold).tolist()
+        tested_texts = [texts[row] for row in tested]
         fold_model = _fit_others(model, texts, y, training)
-        proba = fold_model.predict_proba([texts[row] for row in tested])
-        floored_proba = np.maximum(np.asarray(proba, np.float64), 1e-9)
+        proba = np.asarray(fold_model.predict_proba(tested_texts), np.float64)
+        floored_proba = np.maximum(proba, 1e-9)
         log_p[np.ix_(tested, fold_model.classes_)] = np.log(floored_proba)
     return log_p
 
@@ -287,7 +301,9 @@ def audit_left_out(left_out: LabelsLeftOut, model: Any = None) -> Audit:
     texts = left_out.all_texts
     labels = left_out.all_labels
     kept = left_out.kept
-    empty = sorted(set(range(len(texts))).difference(kept))
+    is_kept = np.zeros(len(texts), bool)
+    is_kept[kept] = True
+    empty_rows = np.flatnonzero(~is_kept)
     totals = Counter(labels[row] for row in kept)
 
     # Groups of exact duplicates are not listed again as near-duplicates.
@@ -303,7 +319,7 @@ def audit_left_out(left_out: LabelsLeftOut, model: Any = None) -> Audit:
         suspicious=_find_suspicious(left_out),
         duplicates=duplicates,
         near_duplicates=near_duplicates,
-        empty=empty,
+        empty=empty_rows.tolist(),
         unknown=_find_unknown_texts(texts, model),
     )
 
@@ -328,8 +344,11 @@ def _find_unknown_texts(texts: list[str], model: Any) -> list[tuple[int, float]]
     unknown = []
     for row, text in enumerate(texts):
         n_words = sum(map(_has_letter, text.split()))
-        if n_words and n_known[row] < n_words / 2:
-            unknown.append((row, n_known[row] / n_words))
+        if n_words == 0:
+            continue
+        coverage = n_known[row] / n_words
+        if coverage < 0.5:
+            unknown.append((row, coverage))
     return unknown
 
 
@@ -349,8 +368,9 @@ def fit_holdout_curve(
     counts = []  # (labels, held-out texts, errors on them) of each model
     for fitted in (model, complete_model):
         log_proba, y = fitted.out_of_fold_
+        n_labels = fitted.selection_["n_texts"]
         is_wrong = log_proba.argmax(axis=1) != y
-        counts.append((fitted.selection_["n_texts"], y.size, is_wrong.sum()))
+        counts.append((n_labels, y.size, is_wrong.sum()))
     sizes, n_tested, n_wrong = np.array(counts).T
 
     rng = np.random.default_rng(0)
@@ -397,7 +417,8 @@ def fit_learning_curve(
     all_labels = as_labels(y, len(all_texts))
     kept = nonempty_rows(all_texts).tolist()
     texts = [all_texts[row] for row in kept]
-    labels = ClassLabels.of_column([all_labels[row] for row in kept], len(texts))
+    kept_labels = [all_labels[row] for row in kept]
+    labels = ClassLabels.of_column(kept_labels, len(texts))
 
     model = TextClassifier("english") if model is None else model
     rng = check_random_state(random_state)
@@ -443,7 +464,9 @@ def _fit_curve(
     totals = np.zeros((parts.size, 4))  # folds, labels, held-out texts, errors on them
     for fold in np.unique(folds):
         tested = np.flatnonzero(folds == fold)
-        training = rng.permutation(np.flatnonzero(folds != fold))
+        tested_texts = [texts[row] for row in tested]
+        other_rows = np.flatnonzero(folds != fold)
+        training = rng.permutation(other_rows)
         for number, part in enumerate(parts):
             size = round(part * training.size)
             if predictions is not None and size == training.size:
@@ -452,7 +475,7 @@ def _fit_curve(
                 fold_model = _fit_others(model, texts, y, training[:size])
                 if fold_model is None:
                     continue
-                fold_predictions = fold_model.predict([texts[row] for row in tested])
+                fold_predictions = fold_model.predict(tested_texts)
             n_wrong = (fold_predictions != y[tested]).sum()
             totals[number] += (1, size, tested.size, n_wrong)
 
@@ -493,8 +516,9 @@ def _curve_posterior(
     c = ratio * error_at_n
 
     # error(m) = c + (error_at_n - c) * (m / n)^-b for each point and size, (n_points, n_sizes).
+    reducible = error_at_n - c
     decay = (sizes / n) ** -b[:, None]
-    errors = c[:, None] + (error_at_n - c)[:, None] * decay
+    errors = c[:, None] + reducible[:, None] * decay
     errors = np.clip(errors, 1e-6, 1 - 1e-6)
     n_right = n_tested - n_wrong
     log_likelihoods = n_wrong * np.log(errors) + n_right * np.log1p(-errors)
@@ -502,5 +526,6 @@ def _curve_posterior(
     # Each text is held out at every size: errors at two sizes are about half as much evidence.
     log_weights = 0.5 * log_likelihoods.sum(axis=1)
     weights = np.exp(log_weights - log_weights.max()) * (1 - ratio)
-    drawn = rng.choice(weights.size, _CURVE_DRAWS, p=weights / weights.sum())
+    weights /= weights.sum()
+    drawn = rng.choice(weights.size, _CURVE_DRAWS, p=weights)
     return np.stack([error_at_n[drawn], b[drawn], c[drawn]], axis=1)

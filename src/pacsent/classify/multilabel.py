@@ -89,14 +89,13 @@ def fit(
     is_label_right = thresholds.apply(proba) == has  # (n_tested, n_labels)
     is_exact = is_label_right.all(axis=1)  # (n_tested,)
     best = losses.sum(axis=1).argmin()
-    report = tested.table[best] | {
-        "selection": "folds",
-        "n_candidates": len(tested.table),
-        "n_tested": len(has),
-        "accuracy": float(np.average(is_exact, weights=weights)),
-        "candidates": tested.table,
-        "out_of_fold": fitting.OutOfFold(log_expit(logits), has),
-    }
+    report = dict(tested.table[best])
+    report["selection"] = "folds"
+    report["n_candidates"] = len(tested.table)
+    report["n_tested"] = len(has)
+    report["accuracy"] = float(np.average(is_exact, weights=weights))
+    report["candidates"] = tested.table
+    report["out_of_fold"] = fitting.OutOfFold(log_expit(logits), has)
     linear = fitting.Linear(
         sparse=model.sparse * slopes,
         dense=model.dense * slopes,
@@ -120,8 +119,9 @@ def calibration_losses(tested: fitting.CandidateValues) -> np.ndarray:
 def rarest_labels(has: np.ndarray) -> np.ndarray:
     """The rarest label of each text, (n,), which folds are stratified by; n_labels without any."""
     n_texts, n_labels = has.shape
-    n_with_label = np.where(has, has.sum(axis=0), n_texts + 1)  # (n_texts, n_labels)
-    rarest = n_with_label.argmin(axis=1)
+    n_with_label = has.sum(axis=0)  # (n_labels,)
+    n_of_own_labels = np.where(has, n_with_label, n_texts + 1)  # (n_texts, n_labels)
+    rarest = n_of_own_labels.argmin(axis=1)
     has_any = has.any(axis=1)
     return np.where(has_any, rarest, n_labels)
 
@@ -141,7 +141,8 @@ def weigh_candidates(losses: np.ndarray, values: np.ndarray) -> np.ndarray:
     -------
     array of shape (n_candidates, n_labels)
     """
-    best = np.argsort(losses, axis=0)[:_MAX_AVERAGED]
+    order = np.argsort(losses, axis=0)
+    best = order[:_MAX_AVERAGED]  # (n_best, n_labels)
     weights = np.zeros_like(losses)
     np.put_along_axis(weights, best, 1.0, axis=0)
 
@@ -152,10 +153,9 @@ def weigh_candidates(losses: np.ndarray, values: np.ndarray) -> np.ndarray:
 
 def calibrate(decisions: np.ndarray, has: np.ndarray, weights: np.ndarray) -> LabelSigmoids:
     """Platt's sigmoid for each label, from decision values of held-out texts, (n, n_labels)."""
-    columns = zip(decisions.T, has.T)
-    fits = [
-        fit_sigmoid(label_decisions, has_label, weights) for label_decisions, has_label in columns
-    ]
+    fits = []
+    for label_decisions, has_label in zip(decisions.T, has.T):
+        fits.append(fit_sigmoid(label_decisions, has_label, weights))
     slopes, shifts, losses = np.array(fits).T
     return LabelSigmoids(slopes, shifts, losses)
 
@@ -188,7 +188,8 @@ def fit_sigmoid(
         gradient = np.array([residuals @ z, residuals.sum()])
 
         pull = line - fitted_line
-        return loss + _LINE_PENALTY * pull @ pull, gradient + 2 * _LINE_PENALTY * pull
+        penalty = _LINE_PENALTY * pull @ pull
+        return loss + penalty, gradient + 2 * _LINE_PENALTY * pull
 
     from scipy.optimize import minimize  # a quarter of a second to import
 
@@ -222,8 +223,11 @@ def mix_thresholds(
     these texts, which were left out.
     """
     shared = _best_shared_threshold(proba, has, weights, min_labels)
-    columns = zip(proba.T, has.T)
-    own = [best_threshold(label_proba, has_label, weights) for label_proba, has_label in columns]
+    shared_logit = logit(shared)
+
+    own = []
+    for label_proba, has_label in zip(proba.T, has.T):
+        own.append(best_threshold(label_proba, has_label, weights))
     own_logits = logit(np.clip(own, 1e-9, 1 - 1e-9))  # (n_labels,)
 
     def sum_of_f1(thresholds: LabelThresholds) -> float:
@@ -231,7 +235,8 @@ def mix_thresholds(
 
     mixtures = []
     for own_weight in _MIXING_WEIGHTS:
-        values = expit(own_weight * own_logits + (1 - own_weight) * logit(shared))
+        mixed_logits = own_weight * own_logits + (1 - own_weight) * shared_logit
+        values = expit(mixed_logits)
         mixtures.append(LabelThresholds(values, min_labels))
     return max(mixtures, key=sum_of_f1)
 
@@ -240,9 +245,11 @@ def _best_shared_threshold(
     proba: np.ndarray, has: np.ndarray, weights: np.ndarray, min_labels: int
 ) -> float:
     """The threshold for all labels with the best micro F1; the median of equally good ones."""
+    n_labels = proba.shape[1]
     micro = np.empty(_SHARED_THRESHOLDS.size)
     for number, value in enumerate(_SHARED_THRESHOLDS):
-        thresholds = LabelThresholds(np.full(proba.shape[1], value), min_labels)
+        values = np.full(n_labels, value)
+        thresholds = LabelThresholds(values, min_labels)
         micro[number], _ = _micro_and_macro_f1(thresholds, proba, has, weights)
     is_best = micro >= micro.max() - 1e-12
     return float(np.median(_SHARED_THRESHOLDS[is_best]))
@@ -256,8 +263,8 @@ def _micro_and_macro_f1(
     n_right = weights @ (has & assigned)  # (n_labels,), weighted
     n_either = weights @ has + weights @ assigned
     micro = 2 * n_right.sum() / n_either.sum()
-    macro = (2 * n_right / np.maximum(n_either, 1e-12)).mean()
-    return micro, macro
+    f1_of_labels = 2 * n_right / np.maximum(n_either, 1e-12)
+    return micro, f1_of_labels.mean()
 
 
 def best_threshold(proba: np.ndarray, has: np.ndarray, weights: np.ndarray) -> float:
@@ -282,5 +289,7 @@ def best_threshold(proba: np.ndarray, has: np.ndarray, weights: np.ndarray) -> f
     f1[:-1][equals_next] = -1.0
 
     last = int(np.argmax(f1))
-    below = sorted_proba[last + 1] if last + 1 < proba.size else 0.0
+    below = 0.0
+    if last + 1 < proba.size:
+        below = sorted_proba[last + 1]
     return float((sorted_proba[last] + below) / 2)

@@ -205,7 +205,8 @@ def select_training_texts(
     if rows.size == 0:
         rows = np.arange(len(texts))
     elif rows.size < len(texts):
-        warn_caller(f"{format_count(len(texts) - rows.size, 'empty text')} left out.")
+        empty_texts = format_count(len(texts) - rows.size, "empty text")
+        warn_caller(f"{empty_texts} left out.")
 
     learnable_rows, labels = labels.learnable(rows)
     learnable_texts = [texts[row] for row in learnable_rows]
@@ -250,7 +251,7 @@ def make_features(
     if text_encoder is not None:
         text_encoder = text_encoder.fit(texts)
     return_freed_memory()  # of batches of n-grams
-    # The caller must not keep the vectors: `standardize` frees them early.
+    # The vectors get no name here: `standardize` frees them early.
     E, mean_vector, vector_scale = standardize(encode_texts(text_encoder, texts))
     return_freed_memory()  # of batches of vectors
     return TextFeatures(word_ngrams, X, lengths, text_encoder, E, mean_vector, vector_scale)
@@ -330,7 +331,8 @@ def standardize(vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
     The scale is the root mean square of the lengths of the centred vectors.
     """
     mean = vectors.mean(axis=0, dtype=np.float64)
-    centred = np.subtract(vectors, mean.astype(np.float32), order="C")
+    mean_single = mean.astype(np.float32)
+    centred = np.subtract(vectors, mean_single, order="C")
     del vectors  # of many texts the largest array; the caller keeps none of it
 
     squares = np.empty(len(centred))  # (n,)
@@ -339,7 +341,8 @@ def standardize(vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
         block = centred[block_rows].astype(np.float64)
         squares[block_rows] = (block**2).sum(axis=1)
 
-    scale = np.sqrt(max(float(squares.mean()), 1e-30))
+    mean_square = max(float(squares.mean()), 1e-30)
+    scale = np.sqrt(mean_square)
     centred *= np.float32(1.0 / scale)
     return centred, mean, scale
 
@@ -435,7 +438,8 @@ def make_text_model(
     """The weights of the model, for vectors that are neither centred nor scaled."""
     if linear.characters is None or character_ngrams is None:
         characters = make_empty_characters(linear.intercept.size)
-        character_ngrams = NGrams((1, 1), np.zeros(0), np.zeros(0), characters=True)
+        nothing = np.zeros(0)
+        character_ngrams = NGrams((1, 1), nothing, nothing, characters=True)
     else:
         characters = linear.characters
 
@@ -506,7 +510,8 @@ def choose_min_coverage(
         return 0.0
 
     shared_words = list_shared_words(training, ngrams, X)
-    coverage = 1.0 - unknown_shares(training.texts, (shared_words, common_words))  # (n,)
+    oov_rates = unknown_shares(training.texts, (shared_words, common_words))  # (n,)
+    coverage = 1.0 - oov_rates
     usual_coverage = float(np.quantile(coverage, _USUAL_COVERAGE_QUANTILE))
     return min(_MIN_COVERAGE, usual_coverage / 2)
 
@@ -520,7 +525,7 @@ def list_shared_words(training: TrainingTexts, ngrams: NGrams, X: sparse.csr_mat
         # Each n-gram counts once per cluster.
         n_entries = np.diff(X.indptr)  # (n,)
         cluster_of_entry = np.repeat(clusters.astype(np.int64), n_entries)  # (n_nonzero,)
-        cells = np.unique(cluster_of_entry * n_columns + columns)
-        columns = cells % n_columns
+        cells = cluster_of_entry * n_columns + columns
+        columns = np.unique(cells) % n_columns
     n_clusters = np.bincount(columns, minlength=n_columns)  # (n_columns,)
     return HashTable(ngrams.hashes[n_clusters > 1])

@@ -30,8 +30,8 @@ from pacsent.words.vector_table import LEVELS, Packed
 # Weights of n-grams are written as multiples of this. The n-grams of a text are a vector of length
 # one, so that rounding moves decision values, and probabilities less, by about 2e-6.
 _WEIGHT_STEP = 2.0**-17
-# Scripts and style sheet of the page, files among the templates.
 _MAX_TITLE = 70  # characters of the names of classes in the title of a page
+# Scripts and style sheet of the page, files among the templates.
 _PAGE_FILES = ("classifier_engine.js", "classifier_page.js", "classifier_page.css")
 
 
@@ -87,12 +87,13 @@ def export_html(
 
     folder = files("pacsent") / "templates"
     scripts = [(folder / name).read_text("utf-8") for name in _PAGE_FILES]
+    compressed_content = zlib.compress(_to_bytes(content))
     page = render(
         "classifier.html",
         title=title,
         scripts=scripts,
         hashes=[_hash_of_script(script) for script in scripts],
-        data=as_characters(zlib.compress(_to_bytes(content))),
+        data=as_characters(compressed_content),
     )
     with replacing(path) as file:
         file.write(page.encode())
@@ -143,12 +144,14 @@ def _linear_model(classifier: Any, model: TextClassifier) -> dict[str, Any]:
     }
 
     encoders = () if model.encoder_ is None else model.encoder_.parts
-    is_concatenated = isinstance(model.encoder_, ConcatenatedEncoder)
+    factor = 1.0
+    if isinstance(model.encoder_, ConcatenatedEncoder):
+        factor = len(encoders) ** -0.5
     vector_model = {
         "coefDense": model.coef_dense_,
         "mean": model.mean_vector_,
         "encoders": [_summed_parts(encoder, model.encoder_) for encoder in encoders],
-        "factor": len(encoders) ** -0.5 if is_concatenated else 1.0,
+        "factor": factor,
     }
     return classes | ngram_model | vector_model
 
@@ -156,18 +159,20 @@ def _linear_model(classifier: Any, model: TextClassifier) -> dict[str, Any]:
 def _ngrams(part: Any, coef: np.ndarray) -> dict[str, Any]:
     """The n-grams of one model: their hashes, and for each the row of its idf and weights."""
     multiples = np.rint(coef / _WEIGHT_STEP).astype(np.int32)  # (n_ngrams, n_columns)
-    idf = part.idf.astype(np.float32)
+    idf_bits = part.idf.astype(np.float32).view(np.int32)  # (n_ngrams,)
 
     # Half of the n-grams or more occur in the same texts as another and have its weights.
-    idf_bits = idf.view(np.int32)
     all_rows = np.column_stack([idf_bits, _zigzag(multiples)])  # (n_ngrams, 1 + n_columns)
     table, rows = np.unique(all_rows, axis=0, return_inverse=True)  # rows: (n_ngrams,)
+    idf = table[:, 0].copy().view(np.float32)
+    weights = table[:, 1:]
 
-    differences = np.diff(part.hashes, prepend=np.uint64(0))  # they are sorted
+    # Hashes are sorted: their differences are written, as halves of 32 bits.
+    differences = np.diff(part.hashes, prepend=np.uint64(0))
     low, high = differences.view("<u4").reshape(-1, 2).T
     return {
-        "idf": table[:, 0].copy().view(np.float32),
-        "weights": table[:, 1:],
+        "idf": idf,
+        "weights": weights,
         "step": _WEIGHT_STEP,
         "sizes": part.sizes,
         "high": high,
@@ -179,12 +184,20 @@ def _ngrams(part: Any, coef: np.ndarray) -> dict[str, Any]:
 def _name_classes(classes: list) -> str:
     """The first classes, as many as a title has room for, and how many others there are."""
     names = [quote(str(name)) for name in classes]
+    shown = names[0]
     n_shown = 1
-    while n_shown < len(names) and len(", ".join(names[: n_shown + 1])) <= _MAX_TITLE:
+    for name in names[1:]:
+        longer = f"{shown}, {name}"
+        if len(longer) > _MAX_TITLE:
+            break
+        shown = longer
         n_shown += 1
-    shown = ", ".join(names[:n_shown])
+
     n_others = len(names) - n_shown
-    return f"{shown} and {format_count(n_others, 'other')}" if n_others else shown
+    if n_others:
+        others = format_count(n_others, "other")
+        return f"{shown} and {others}"
+    return shown
 
 
 def _zigzag(numbers: np.ndarray) -> np.ndarray:
@@ -207,13 +220,16 @@ def _summed_parts(encoder: Any, complete: Any) -> dict[str, Any]:
             "Only encoders that sum word vectors of normalize='paper' can be exported to HTML. Got "
             f"{complete.method_name} instead. Fit TextClassifier('english'), or with None."
         )
+
+    n_words, n_dims = table.shape
+    has_unit_rows = complete is not encoder or isinstance(encoder, StaticEncoder)
     vocabulary = encoder.word_vectors.vocabulary
     stored = encoder.word_vectors.tables["input"].stored
     part = {
         "words": "\n".join(vocabulary.words),
         "subwords": vocabulary.unknown == "pieces",
-        "unit": complete is not encoder or isinstance(encoder, StaticEncoder),
-        "dims": table.shape[1],
+        "unit": has_unit_rows,
+        "dims": n_dims,
     }
     if isinstance(stored, Packed) and not encoder.swap_roles:
         byte_levels = np.arange(256, dtype=np.uint8).view(np.int8)
@@ -225,17 +241,15 @@ def _summed_parts(encoder: Any, complete: Any) -> dict[str, Any]:
         return part
 
     # A table that is not quantised: all of its rows are the head, which is stored as it is.
-    n_words, n_dims = table.shape
     no_codes = np.empty(0, np.uint8)
-    return part | {
-        "bits": 8,
-        "levels": no_codes,
-        "codes": no_codes,
-        "head": np.asarray(table.array, np.float32),
-        "scales": np.ones(n_words),
-        "centre": np.zeros(n_dims),
-        "spread": np.ones(n_dims),
-    }
+    part["bits"] = 8
+    part["levels"] = no_codes
+    part["codes"] = no_codes
+    part["head"] = np.asarray(table.array, np.float32)
+    part["scales"] = np.ones(n_words)
+    part["centre"] = np.zeros(n_dims)
+    part["spread"] = np.ones(n_dims)
+    return part
 
 
 def _guarantees(classifier: Any, error: float | None) -> dict[str, Any]:
@@ -257,16 +271,19 @@ def _guarantees(classifier: Any, error: float | None) -> dict[str, Any]:
 def _answer_rule(classifier: Any, error: float | None) -> dict[str, Any]:
     rule = AnswerRule(classifier, error=error)
     abstaining = classifier.abstain(error=error)
+    delta = divide_delta(abstaining.delta, abstaining.n_choices)
+    set_delta = divide_delta(abstaining.delta, classifier.n_candidates)
     sentences = (rule.no_answers, rule.statement, rule.no_sets)
+    statement = " ".join(filter(None, sentences))
     return {
         "error": rule.error,
         "threshold": rule.threshold,
-        "delta": divide_delta(abstaining.delta, abstaining.n_choices),
+        "delta": delta,
         "uniform": abstaining.uniform,
         "setError": rule.set_error,
-        "setDelta": divide_delta(abstaining.delta, classifier.n_candidates),
+        "setDelta": set_delta,
         "setThresholds": rule.set_levels,
-        "statement": " ".join(filter(None, sentences)),
+        "statement": statement,
     }
 
 
@@ -274,7 +291,8 @@ def _calibration_set(classifier: Any) -> dict[str, Any]:
     calibration = classifier.calibration_
     rows_of_samples: dict[str, np.ndarray] = {}
     for name, is_member in calibration.members.items():
-        rows_of_samples[name] = np.flatnonzero(is_member).astype(np.uint32)
+        rows = np.flatnonzero(is_member)
+        rows_of_samples[name] = rows.astype(np.uint32)
     if not rows_of_samples:
         all_rows = np.arange(len(calibration.labels))
         rows_of_samples[classifier.certificate_.sample] = all_rows.astype(np.uint32)
