@@ -72,7 +72,8 @@ def diverges(
     >>> diverges([10, 183, 184], lam=1.0)
     array([False, False,  True])
     """
-    x = learning_rate * np.asarray(n_tokens, dtype=float) / (var_P * lam)
+    n = np.asarray(n_tokens, dtype=float)
+    x = learning_rate * n / (var_P * lam)
     return x >= _DIVERGES_AT
 
 
@@ -136,12 +137,12 @@ def train(
     # Sentences of one length are trained side by side; none of them sees another.
     for n in np.unique(lengths[lengths > 0]):
         rows_of_length = np.flatnonzero(lengths == n)
+        penalty = _Penalty(n, n_dims, lam, var_P, kl, literal)
         size = max(1, _MAX_ROWS // (n * (n_negatives + 1)))
         for start in range(0, rows_of_length.size, size):
             rows = rows_of_length[start : start + size]
             positions = encoded.offsets[rows][:, None] + np.arange(n)
             tokens = encoded.ids[positions]  # (n_rows, n)
-            penalty = _Penalty(n, n_dims, lam, var_P, kl, literal)
             mu[rows], rho[rows] = _train_group(
                 tokens, (A_hat, B_hat), cumulative, penalty, rates, n_negatives, rng
             )
@@ -161,15 +162,18 @@ def _train_group(
     A_hat, B_hat = tables
     n_rows, n = tokens.shape
     n_dims = A_hat.shape[1]
-    prior_mean = B_hat[tokens].astype(float).mean(axis=1)  # (n_rows, n_dims)
+    prior_rows = B_hat[tokens].astype(float)  # (n_rows, n, n_dims)
+    prior_mean = prior_rows.mean(axis=1)  # (n_rows, n_dims)
     positive_rows = A_hat[tokens]  # (n_rows, n, n_dims)
 
     mu = (rng.random((n_rows, n_dims)) - 0.5) / n_dims
     rho = (rng.random(n_rows) - 0.5) / n_dims
     for eta in rates:
+        # h = mu + e^(rho/2) epsilon, one draw from each posterior.
         epsilon = rng.standard_normal((n_rows, n_dims))
         deviation = np.exp(rho / 2.0)
-        h = (mu + deviation[:, None] * epsilon).astype(A_hat.dtype)
+        h = mu + deviation[:, None] * epsilon
+        h = h.astype(A_hat.dtype)
 
         uniform = rng.random((n_rows, n * n_negatives))
         negatives = np.searchsorted(cumulative, uniform, side="right")
@@ -184,7 +188,8 @@ def _train_group(
         # Slopes of the data term in h, (n_rows, n_dims), and in rho, (n_rows,).
         pull_to_words = np.einsum("st,std->sd", positive_errors, positive_rows)
         push_from_noise = np.matmul(negative_errors[:, None, :], negative_rows)[:, 0]
-        gradient = (push_from_noise - pull_to_words).astype(float) / n
+        gradient = push_from_noise - pull_to_words
+        gradient = gradient.astype(float) / n
         slope = deviation / 2.0 * np.einsum("sd,sd->s", gradient, epsilon)
         mu, rho = penalty.step(mu, rho, prior_mean, gradient, slope, eta)
     return mu, rho
@@ -234,11 +239,14 @@ class _Penalty:
         slope: np.ndarray,
         eta: float,
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The sampled gradient is held, the flow of the penalty integrated."""
+        """The sampled gradient is held, the flow of the penalty integrated.
+
+        next_mu = m + decay (mu - m) - (1 - decay)/kappa gradient,   decay = e^(-eta kappa)
+        """
         decay = np.exp(-eta * self.kappa)
         next_mu = m + decay * (mu - m) - (1.0 - decay) / self.kappa * gradient
 
-        # z = e^(rho_P - rho) obeys z' = c - (c - slope) z while slope is held
+        # z = e^(rho_P - rho) obeys z' = c - (c - slope) z while slope is held.
         rate = self.c - slope
         z = np.exp(self.rho_P - rho)
         next_z = z * np.exp(-rate * eta) + self.c * _decay_integral(rate, eta)

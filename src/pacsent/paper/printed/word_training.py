@@ -194,10 +194,12 @@ def train_words(
                 negatives = np.searchsorted(cumulative_noise, uniform, side="right")
                 negatives = np.minimum(negatives, n_words - 1)
 
+            # h = sum of (c_v/n) h_v, one draw h_v from the posterior of each type.
             state.apply_lazy_penalty(types)
             fraction = times / tokens.size  # (n_types,), c_v/n
             deviation = np.exp(state.rho[types] / 2.0)
-            h = fraction @ (state.mu[types] + deviation[:, None] * epsilon)
+            h_of_types = state.mu[types] + deviation[:, None] * epsilon
+            h = fraction @ h_of_types
             loss, gradient_sum = negative_sampling_loss(h, tokens, negatives, A_hat)
             losses.append(loss / tokens.size)
 
@@ -253,14 +255,15 @@ class _Words:
             return
 
         distance = self.mu[words] - self.B_hat[words]
-        u = self.rho[words] - self.rho_P[words]
+        u = self.rho[words] - self.rho_P[words]  # ln(var_Q/var_P)
         if self.penalty == "lump":
             factor = 1.0 - waited * self.rate[words]
             u = u - waited * self.c * np.expm1(u)
         else:
             factor = np.exp(-waited * self.rate[words])
-            # the precision var_P/var_Q relaxes to 1 at the rate c
-            u = -np.log1p(np.expm1(-u) * np.exp(-waited * self.c))
+            # The precision e^-u = var_P/var_Q relaxes to 1 at the rate c.
+            excess = np.expm1(-u) * np.exp(-waited * self.c)
+            u = -np.log1p(excess)
         self.mu[words] = self.B_hat[words] + distance * factor[:, None]
         self.rho[words] = self.rho_P[words] + u
 
@@ -335,8 +338,10 @@ def pv_dbow_loss(
         loss_of_sentence, grad_h[s] = negative_sampling_loss(h[s], tokens, sampled, A)
         loss += loss_of_sentence
 
-        positive_errors = -expit(-(A[tokens] @ h[s]))  # (n_tokens,)
-        negative_errors = expit(A[sampled] @ h[s])  # (n_tokens, k)
+        positive_scores = A[tokens] @ h[s]  # (n_tokens,)
+        negative_scores = A[sampled] @ h[s]  # (n_tokens, k)
+        positive_errors = -expit(-positive_scores)
+        negative_errors = expit(negative_scores)
         np.add.at(grad_A, tokens, positive_errors[:, None] * h[s])
         np.add.at(grad_A, sampled, negative_errors[..., None] * h[s])
     return loss, grad_h, grad_A
@@ -383,18 +388,22 @@ def train_pv_dbow(
     rng = np.random.default_rng(random_state)
     counts = np.bincount(np.concatenate(sentences), minlength=n_words)
     cumulative_noise = _cumulative_noise(counts, noise_power)
-    h = (rng.random((len(sentences), n_dims)) - 0.5) / n_dims
+    uniform = rng.random((len(sentences), n_dims))
+    h = (uniform - 0.5) / n_dims
     A = np.zeros((n_words, n_dims))
 
+    # The first target is the token, the others are its negative samples.
+    labels = np.zeros(1 + n_negatives)
+    labels[0] = 1.0
     for eta in learning_rates(n_epochs, learning_rate):
         for s in rng.permutation(len(sentences)):
             for token in sentences[s]:
                 uniform = rng.random(n_negatives)
                 negatives = np.searchsorted(cumulative_noise, uniform, side="right")
-                targets = np.append(token, np.minimum(negatives, n_words - 1))
-                labels = np.zeros(targets.size)
-                labels[0] = 1.0
-                error = expit(A[targets] @ h[s]) - labels  # (1 + n_negatives,)
+                negatives = np.minimum(negatives, n_words - 1)
+                targets = np.append(token, negatives)
+                scores = A[targets] @ h[s]  # (1 + n_negatives,)
+                error = expit(scores) - labels
                 gradient = error @ A[targets]
                 np.add.at(A, targets, -eta * error[:, None] * h[s])
                 h[s] -= eta * gradient

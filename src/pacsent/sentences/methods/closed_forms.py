@@ -68,8 +68,10 @@ class _SquaredLoss(ObjectiveTerms, ClosedForm):
         weights = self._token_weights()
         total = counts @ weights  # (n_sentences,)
         _, B_hat = self._tables()
-        fractions = sparse.diags_array(1.0 / total) @ counts @ sparse.diags_array(weights)
-        return sum_rows(fractions, B_hat), self.prior_variance / total
+        count_fractions = sparse.diags_array(1.0 / total) @ counts
+        fractions = count_fractions @ sparse.diags_array(weights)
+        means = sum_rows(fractions, B_hat)
+        return means, self.prior_variance / total
 
     def _squared_distance(self, sentences: Sentences, weights: sparse.csr_matrix) -> np.ndarray:
         """Sum over words of weight/2 E|A_w - h|^2, (n_sentences,).
@@ -84,14 +86,15 @@ class _SquaredLoss(ObjectiveTerms, ClosedForm):
         cross = np.einsum("sd,sd->s", sum_rows(weights, A_hat), mu)
         lengths = np.einsum("sd,sd->s", mu, mu)
         spread = mu.shape[1] * sentences.var_Q
-        return 0.5 * (weights @ squares - 2.0 * cross + total * (lengths + spread))
+        squared_distance = weights @ squares - 2.0 * cross + total * (lengths + spread)
+        return 0.5 * squared_distance
 
 
 def sum_rows(weights: sparse.csr_matrix, table: np.ndarray) -> np.ndarray:
     """weights @ table in float64; only the rows of words that occur are widened."""
     weights = sparse.csr_matrix(weights)
     words, places = np.unique(weights.indices, return_inverse=True)
-    shape = weights.shape[0], words.size
+    shape = (weights.shape[0], words.size)
     narrow = sparse.csr_matrix((weights.data, places, weights.indptr), shape=shape)
     return narrow @ np.asarray(table[words], dtype=float)
 
@@ -195,9 +198,13 @@ class AverageVectorizer(_SquaredLoss):
         def posterior(encoded: Encoded, means: np.ndarray) -> tuple[np.ndarray, Any]:
             n_tokens = np.diff(encoded.offsets).astype(float)
             lam = lam_of_length(n_tokens)
-            c_A, c_B, var_Q = l2_coefficients(n_tokens > 0, 1.0, n_tokens / var_P, lam)
-            c_A = c_A / np.maximum(n_tokens, np.finfo(float).tiny)  # beta_w = 1 / n_tokens
-            pool(encoded, [(A_hat, None, c_A), (B_hat, None, c_B / var_P)], means)
+            has_tokens = n_tokens > 0
+            c_A, c_B, var_Q = l2_coefficients(has_tokens, 1.0, n_tokens / var_P, lam)
+
+            # beta_w = 1 / n_tokens, and the prior of each word has the precision 1 / var_P.
+            scale_A = c_A / np.maximum(n_tokens, np.finfo(float).tiny)
+            scale_B = c_B / var_P
+            pool(encoded, [(A_hat, None, scale_A), (B_hat, None, scale_B)], means)
             return var_Q, None
 
         return posterior
@@ -280,8 +287,10 @@ class IDFVectorizer(_SquaredLoss):
             n_tokens = np.diff(encoded.offsets).astype(float)
             b = token_sums(encoded, self.idf_)
             lam = l2_lam(n_tokens, lam=self.lam, lam_mode=self.lam_mode)
-            c_A, c_B, var_Q = l2_coefficients(n_tokens > 0, b, b / var_P, lam)
-            pool(encoded, [(A_hat, weights, c_A), (B_hat, weights, c_B / var_P)], means)
+            has_tokens = n_tokens > 0
+            c_A, c_B, var_Q = l2_coefficients(has_tokens, b, b / var_P, lam)
+            scale_B = c_B / var_P
+            pool(encoded, [(A_hat, weights, c_A), (B_hat, weights, scale_B)], means)
             return var_Q, None
 
         return posterior

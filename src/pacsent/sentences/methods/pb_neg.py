@@ -127,7 +127,8 @@ class PBNegVectorizer(ObjectiveTerms, NegativeSampling):
 
     def _learn(self, encoded: Encoded) -> dict[str, Any]:
         values = super()._learn(encoded)
-        _, _, means = self._problem(_spread(encoded, _N_CENTRE_SENTENCES))
+        centre_sentences = _spread(encoded, _N_CENTRE_SENTENCES)
+        _, _, means = self._problem(centre_sentences)
         values["centre"] = means.mean(axis=0, dtype=float)
         if self.tol < _MIN_SAMPLED_TOL:
             values["sample_words"] = np.empty(0, np.int64)
@@ -144,11 +145,13 @@ class PBNegVectorizer(ObjectiveTerms, NegativeSampling):
         self, encoded: Encoded, noise_counts: np.ndarray, centre: np.ndarray
     ) -> pb_neg_sampled.NoiseSample:
         """Negative samples that stand for all, as precise as `tol` asks for these sentences."""
-        counts, n_tokens, means = self._problem(_spread(encoded, _N_PILOT_SENTENCES))
+        pilot_sentences = _spread(encoded, _N_PILOT_SENTENCES)
+        counts, n_tokens, means = self._problem(pilot_sentences)
         A_hat, _ = self._float_tables()
         with one_blas_thread():  # small products: more threads would mostly wait
+            noise = self._make_noise(noise_counts, centre, np.float32)
             return pb_neg_sampled.draw_sample(
-                self._make_noise(noise_counts, centre, np.float32),
+                noise,
                 counts,
                 A_hat,
                 means,
@@ -192,20 +195,24 @@ class PBNegVectorizer(ObjectiveTerms, NegativeSampling):
 
         # In double precision, the rows that occur widened, not the whole table.
         words, places = np.unique(counts.indices, return_inverse=True)
-        fractions_data = counts.data / np.repeat(n_tokens, np.diff(counts.indptr))
-        shape = counts.shape[0], words.size
+        n_entries = np.diff(counts.indptr)  # (n_sentences,)
+        fractions_data = counts.data / np.repeat(n_tokens, n_entries)
+        shape = (counts.shape[0], words.size)
         fractions = sparse.csr_matrix((fractions_data, places, counts.indptr), shape=shape)
-        return counts, n_tokens, fractions @ B_hat[words].astype(float)
+        means = fractions @ B_hat[words].astype(float)
+        return counts, n_tokens, means
 
     def _lam(self, n_tokens: np.ndarray) -> np.ndarray:
-        lengths = n_tokens if self.lam_mode == "per-token" else np.ones_like(n_tokens)
-        return self.lam * lengths
+        if self.lam_mode == "per-token":
+            return self.lam * n_tokens
+        return self.lam * np.ones_like(n_tokens)
 
     def _prior_terms(self, counts: sparse.csr_matrix) -> tuple[np.ndarray, np.ndarray]:
         n_tokens = np.asarray(counts.sum(axis=1)).ravel()
         _, B_hat = self._float_tables()
         fractions = sparse.diags_array(1.0 / n_tokens) @ counts
-        return sum_rows(fractions, B_hat), self.prior_variance / n_tokens
+        means = sum_rows(fractions, B_hat)
+        return means, self.prior_variance / n_tokens
 
     def _lambda_of(self, n_tokens: np.ndarray) -> np.ndarray:
         return self._lam(n_tokens)
@@ -275,14 +282,18 @@ class PBNegVectorizer(ObjectiveTerms, NegativeSampling):
         return posterior
 
     def _record(self, reports: list[tuple[np.ndarray, ...]]) -> None:
+        # The first of each fixes the type, also of no reports.
         no_floats = np.empty(0)
         no_report = (np.empty(0, int), no_floats, no_floats, np.empty(0, bool))
-        columns = zip(no_report, *reports)
-        self.n_iter_, self.gradient_norm_, self.error_, converged = map(np.concatenate, columns)
-        self.n_unconverged_ = int((~converged).sum())
+        n_iter, norms, errors, converged = zip(no_report, *reports)
+        self.n_iter_ = np.concatenate(n_iter)
+        self.gradient_norm_ = np.concatenate(norms)
+        self.error_ = np.concatenate(errors)
+        is_converged = np.concatenate(converged)
+        self.n_unconverged_ = int((~is_converged).sum())
         if self.n_unconverged_:
             warnings.warn(
-                f"{self.n_unconverged_:,} of {converged.size:,} sentences did not reach tol="
+                f"{self.n_unconverged_:,} of {is_converged.size:,} sentences did not reach tol="
                 f"{self.tol:g} within max_iter={self.max_iter} evaluations; see n_iter_ and "
                 "gradient_norm_. Raise max_iter or tol, or lower lam.",
                 ConvergenceWarning,

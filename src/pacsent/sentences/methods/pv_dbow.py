@@ -83,12 +83,14 @@ class PVDBOWVectorizer(NegativeSampling):
         """Small random vectors, seeded by the sentences' words and counts alone."""
         # A sum of hashes does not depend on the order of the words.
         scaled_counts = np.rint(counts.data * 256.0).astype(np.uint64)
+        words = counts.indices.astype(np.uint64)
         with np.errstate(over="ignore"):
-            word_hashes = splitmix64(counts.indices.astype(np.uint64) + np.uint64(seed) + GOLDEN)
+            word_hashes = splitmix64(words + np.uint64(seed) + GOLDEN)
             word_hashes *= scaled_counts * np.uint64(2) + np.uint64(1)  # odd: nothing is lost
             running_sums = np.cumsum(word_hashes, dtype=np.uint64)
             totals = np.concatenate([[np.uint64(0)], running_sums])
-            sentence_sums = totals[counts.indptr[1:]] - totals[counts.indptr[:-1]]
+            totals_at_bounds = totals[counts.indptr]  # (n_sentences + 1,)
+            sentence_sums = np.diff(totals_at_bounds)
             seeds = splitmix64(sentence_sums + GOLDEN)
         seeds = np.maximum(seeds, np.uint64(1))
 
@@ -123,7 +125,7 @@ class PVDBOWVectorizer(NegativeSampling):
                 for thread in range(n_jobs):
                     thread_members = members[thread::n_jobs].copy()
                     thread_states = states[None, thread::n_jobs].copy()
-                    groups = thread_members, thread_states
+                    groups = (thread_members, thread_states)
                     future = pool.submit(pv_dbow, groups, sentences, A, noise, rates, True, vectors)
                     futures.append(future)
                 for future in futures:
@@ -149,10 +151,12 @@ class PVDBOWVectorizer(NegativeSampling):
         def posterior(encoded: Encoded, means: np.ndarray) -> tuple[np.ndarray, Any]:
             counts = self.word_vectors.vocabulary.count(encoded)
             vectors = self._start(counts, self.seed_)
-            rates = learning_rates(self.n_epochs, self.learning_rate).astype(np.float32)
+            rates = learning_rates(self.n_epochs, self.learning_rate)
+            rates = rates.astype(np.float32)
 
             # Words in the order of their ids, so that the order in the text changes nothing.
-            ids = np.repeat(counts.indices, counts.data.astype(np.int64))
+            times = counts.data.astype(np.int64)
+            ids = np.repeat(counts.indices, times)
             sentences = (ids, encoded.offsets)
 
             # All groups begin an epoch in one state of random numbers: every sentence gets the same

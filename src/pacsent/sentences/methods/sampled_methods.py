@@ -46,10 +46,10 @@ class NegativeSampling(SentenceVectorizer):
                 f"X must have words that the vectors know. Got {encoded.n_sentences:,} sentences "
                 "without any instead. Check the language and the normalisation of the text."
             )
-        return {
-            "noise_counts": np.bincount(encoded.ids, minlength=self.word_vectors.n_words),
-            "seed": int(check_random_state(self.random_state).randint(2**31)),
-        }
+        noise_counts = np.bincount(encoded.ids, minlength=self.word_vectors.n_words)
+        rng = check_random_state(self.random_state)
+        seed = int(rng.randint(2**31))
+        return {"noise_counts": noise_counts, "seed": seed}
 
     def _read_values(self, state: Mapping[str, np.ndarray]) -> dict[str, Any]:
         values = super()._read_values(state)
@@ -60,8 +60,8 @@ class NegativeSampling(SentenceVectorizer):
     def _float_tables(self) -> Any:
         """(A_hat, B_hat) in a precision the kernels know, widened once."""
         tables = self._tables()
-        is_narrow = [t is not None and t.dtype not in (np.float32, np.float64) for t in tables]
-        if not any(is_narrow):
+        dtypes = {table.dtype for table in tables if table is not None}
+        if dtypes <= {np.dtype(np.float32), np.dtype(np.float64)}:
             return tables
 
         def widen() -> tuple[np.ndarray, ...]:
@@ -81,7 +81,8 @@ class NegativeSampling(SentenceVectorizer):
     def _noise_of_counts(self, noise_counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """(words, probabilities) of the noise distribution, on its support."""
         words = np.flatnonzero(noise_counts)
-        return words, noise_probabilities(noise_counts[words], self.noise_power)
+        p_noise = noise_probabilities(noise_counts[words], self.noise_power)
+        return words, p_noise
 
     def _alias_table(
         self, noise_counts: np.ndarray

@@ -73,11 +73,14 @@ class _Weighted(ClosedForm):
     def _posterior_of(self, add_sums: AddSums) -> BatchPosterior:
         """The function of `_prepared`, where add_sums(encoded, scale, means) writes the sums."""
         # The same for every sentence that has a token.
-        c_A, _, var_Q = l2_coefficients(np.ones(1, bool), 1.0, 1.0 / self.prior_variance, self.lam)
+        has_tokens = np.ones(1, bool)
+        precision = 1.0 / self.prior_variance
+        c_A, _, var_Q = l2_coefficients(has_tokens, 1.0, precision, self.lam)
 
         def posterior(encoded: Encoded, means: np.ndarray) -> tuple[np.ndarray, Any]:
             n_tokens = encoded.offsets[1:] - encoded.offsets[:-1]
-            add_sums(encoded, c_A / np.maximum(n_tokens, 1), means)  # no token: an empty sum
+            scale = c_A / np.maximum(n_tokens, 1)
+            add_sums(encoded, scale, means)  # no token: an empty sum
             return np.where(n_tokens > 0, var_Q, np.nan), None
 
         return posterior
@@ -177,7 +180,9 @@ class SIFVectorizer(_Weighted):
                 )
             length = max(1.0, encoded.ids.size / encoded.n_sentences)
 
-        a = float(self.a) if self.weights == "SIF" else float(usif_a(p, length))
+        a = float(self.a)
+        if self.weights == "uSIF":
+            a = float(usif_a(p, length))
         weights = self._word_weights(p, a)
         if self.learn_from == "texts":
             second = self._moment_of_texts(encoded, weights)
@@ -193,9 +198,11 @@ class SIFVectorizer(_Weighted):
         """Second moment of the weighted means of these texts, (n_dims, n_dims)."""
         A_hat, _ = self._vector_tables()
         table = PoolTable(A_hat, self._dtype)
-        scale = 1.0 / np.maximum(np.diff(encoded.offsets), 1)
+        table_weights = weights.astype(self._dtype)
+        n_tokens = np.diff(encoded.offsets)
+        scale = 1.0 / np.maximum(n_tokens, 1)
         vectors = np.empty((encoded.n_sentences, self.n_dims), self._dtype)
-        pool(encoded, [(table, weights.astype(self._dtype), scale)], vectors)
+        pool(encoded, [(table, table_weights, scale)], vectors)
 
         same_weights = np.full(len(vectors), 1.0 / len(vectors))
         _, second = moments(vectors, same_weights)
@@ -219,9 +226,11 @@ class SIFVectorizer(_Weighted):
 
     def _prepared(self) -> BatchPosterior:
         table, _ = self._pool_tables()
-        weights = self._word_weights(self._fractions(), self.a_).astype(self._dtype)
+        weights = self._word_weights(self._fractions(), self.a_)
+        weights = weights.astype(self._dtype)
         U = self.directions_.astype(self._dtype)  # (n_directions, n_dims)
-        removed = (self.directions_ * self.shares_[:, None]).astype(self._dtype)
+        removed = self.directions_ * self.shares_[:, None]  # c_k u_k
+        removed = removed.astype(self._dtype)
 
         def add_sums(encoded: Encoded, scale: np.ndarray, means: np.ndarray) -> None:
             pool(encoded, [(table, weights, scale)], means)
@@ -292,12 +301,14 @@ class SIFSumVectorizer(_Weighted):
         weights = self._fractions() * self._word_weights()
         frequent = heaviest(weights)  # the others hardly occur, and are most of the table
         q = weights[frequent]
-        q = q / max(q.sum(), np.finfo(float).tiny)
+        total = max(q.sum(), np.finfo(float).tiny)
+        q = q / total
 
         A_hat, B_hat = self._both_tables()
         rows = [A_hat.read(frequent), B_hat.read(frequent)]
         centres = np.stack([q @ table.astype(float) for table in rows])
-        mean, second = moments(_sum_unit_rows(rows, centres), q)
+        summed_rows = _sum_unit_rows(rows, centres)
+        mean, second = moments(summed_rows, q)
         return {"centres": centres, "map": damping(mean, second, _APERTURE)}
 
     def _both_tables(self) -> tuple[VectorTable, VectorTable]:

@@ -119,19 +119,20 @@ class WordPBNegVectorizer(ObjectiveTerms, NegativeSampling):
         prior_scale = 1.0
         if self.prior_variance == "matched":
             prior_scale = w_pb_neg.matched_scale(counts)
-        median_variance = None if isinstance(self.prior_variance, str) else self.prior_variance
+        median_variance = None
+        if not isinstance(self.prior_variance, str):
+            median_variance = self.prior_variance
         var_P_of_all = w_pb_neg.prior_variances(values["noise_counts"], median_variance)
         var_P = prior_scale * var_P_of_all[words]
         lam = self.lam / prior_scale
 
         mu, var_Q = self._train(counts, words, p_noise, var_P, lam, values["seed"])
-        return values | {
-            "words": words,
-            "word_means": mu.astype(self._dtype),
-            "word_variances": var_Q,
-            "prior_variances": var_P,
-            "prior_scale": prior_scale,
-        }
+        values["words"] = words
+        values["word_means"] = mu.astype(self._dtype)
+        values["word_variances"] = var_Q
+        values["prior_variances"] = var_P
+        values["prior_scale"] = prior_scale
+        return values
 
     def word_posteriors(
         self, encoded: Encoded, prior_variances: np.ndarray, lam: float
@@ -180,9 +181,10 @@ class WordPBNegVectorizer(ObjectiveTerms, NegativeSampling):
     ) -> tuple[np.ndarray, np.ndarray]:
         """Means and variances of the posteriors of `words`."""
         A_hat, B_hat = self._float_tables()
-        is_shown = bool(self.verbose)
         A = np.asarray(A_hat[words], dtype=np.float32)
         B = np.asarray(B_hat[words], dtype=np.float32)
+        steps = learning_rates(self.n_epochs, self.learning_rate)
+        is_shown = bool(self.verbose)
         with (
             one_blas_thread(),
             bar("w-PB-neg", total=self.n_epochs, unit="epochs", enabled=is_shown) as progress,
@@ -192,7 +194,7 @@ class WordPBNegVectorizer(ObjectiveTerms, NegativeSampling):
                 (A, B),
                 var_P,
                 p_noise,
-                steps=learning_rates(self.n_epochs, self.learning_rate),
+                steps=steps,
                 n_negatives=self.n_negatives,
                 lam=lam,
                 weighting=self.weighting,
@@ -200,7 +202,8 @@ class WordPBNegVectorizer(ObjectiveTerms, NegativeSampling):
                 rng=np.random.default_rng(seed),
                 callback=lambda epoch: progress.advance(),
             )
-        if not (np.isfinite(mu).all() and np.isfinite(rho).all()):
+        are_finite = np.isfinite(mu).all() and np.isfinite(rho).all()
+        if not are_finite:
             raise ValueError(
                 f"learning_rate must be small enough for training to end at numbers. Got "
                 f"{self.learning_rate} instead, and posteriors that are not finite. Lower it, and "
@@ -215,16 +218,18 @@ class WordPBNegVectorizer(ObjectiveTerms, NegativeSampling):
         variances = np.zeros(self.word_vectors.n_words)
         variances[self.words_] = self.prior_variances_
         fractions = sparse.csr_matrix(sparse.diags_array(1.0 / n_tokens) @ counts)
-        return sum_rows(fractions, B_hat), fractions.power(2) @ variances
+        means = sum_rows(fractions, B_hat)
+        return means, fractions.power(2) @ variances
 
     def _lambda_of(self, n_tokens: np.ndarray) -> np.ndarray:
         return self.lam / self.prior_scale_
 
     def _kl_terms(self, sentences: Sentences) -> Any:
         _, B_hat = self._float_tables()
+        prior_means = B_hat[self.words_]
         kl = kl_gaussians(
-            self.word_means_, self.word_variances_, B_hat[self.words_], self.prior_variances_
-        )
+            self.word_means_, self.word_variances_, prior_means, self.prior_variances_
+        )  # (n_trained,)
         return float(kl.sum())
 
     def _data_terms(self, sentences: Sentences) -> Any:
@@ -260,7 +265,7 @@ class WordPBNegVectorizer(ObjectiveTerms, NegativeSampling):
             n_tokens = np.maximum(np.diff(encoded.offsets), 1)
             pool(encoded, [(table, None, 1.0 / n_tokens)], means)
             counts = self.word_vectors.vocabulary.count(encoded)
-            variances = (counts.power(2) @ word_variances) / n_tokens.astype(float) ** 2
-            return variances, None
+            sums = counts.power(2) @ word_variances  # (n_sentences,)
+            return sums / n_tokens.astype(float) ** 2, None
 
         return posterior
