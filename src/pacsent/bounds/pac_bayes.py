@@ -43,7 +43,8 @@ def _up(x: Any, ulps: int) -> Any:
 
 def _down(x: Any, ulps: int) -> Any:
     """x >= 0 lowered by `ulps` units in the last place, and one more, but not below 0."""
-    lowered = np.nextafter(x * (1.0 - ulps * _EPS), -np.inf)
+    below = x * (1.0 - ulps * _EPS)
+    lowered = np.nextafter(below, -np.inf)
     return np.maximum(lowered, 0.0)
 
 
@@ -51,12 +52,9 @@ def _checked(
     empirical_risk: Numbers, kl: Numbers, n: Numbers, delta: Numbers
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """The arguments of every bound as arrays, or an error that names the wrong one."""
-    return (
-        _array("empirical_risk", empirical_risk, _is_risk, "between 0 and 1"),
-        _array("kl", kl, _is_finite_and_not_negative, "a finite number of nats, >= 0"),
-        _sample_size(n),
-        _failure_probability(delta),
-    )
+    risk_array = _array("empirical_risk", empirical_risk, _is_risk, "between 0 and 1")
+    kl_array = _array("kl", kl, _is_finite_and_not_negative, "a finite number of nats, >= 0")
+    return risk_array, kl_array, _sample_size(n), _failure_probability(delta)
 
 
 def _array(
@@ -70,7 +68,8 @@ def _array(
 
     is_wrong = ~is_allowed(array)
     if np.any(is_wrong):
-        raise ValueError(f"{name} must be {rule}. Got {array[is_wrong].flat[0]:g} instead.")
+        first_wrong = array[is_wrong].flat[0]
+        raise ValueError(f"{name} must be {rule}. Got {first_wrong:g} instead.")
     return array
 
 
@@ -175,11 +174,14 @@ def kl_inverse(q: Numbers, c: Numbers) -> Any:
     q = _array("q", q, _is_risk, "between 0 and 1")
     c = _array("c", c, lambda x: x >= 0, "a number of nats, >= 0")
     q, c = np.broadcast_arrays(q, c)
-    c = np.where(c > 0, np.maximum(c, _SMALLEST_BUDGET), 0.0)
+    raised_c = np.maximum(c, _SMALLEST_BUDGET)
+    c = np.where(c > 0, raised_c, 0.0)
 
     # Where neither is at an end of its range, p = q + x. Elsewhere any valid numbers are solved.
-    is_inside = (q > 0) & (q < 1) & (c > 0) & np.isfinite(c)
-    inside_q = np.where(is_inside, np.maximum(q, _SMALLEST_RISK), 0.5)  # the inverse grows with q
+    is_proper_rate = (q > 0) & (q < 1)
+    is_inside = is_proper_rate & (c > 0) & np.isfinite(c)
+    raised_q = np.maximum(q, _SMALLEST_RISK)  # the inverse grows with q
+    inside_q = np.where(is_inside, raised_q, 0.5)
     inside_c = np.where(is_inside, c, 1.0)
     x = _displacement(inside_q, inside_c)
     p_inside = np.nextafter(_up(x, 8) + inside_q, 2.0)
@@ -265,17 +267,21 @@ def ln_xi(n: Numbers) -> Any:
 
 
 def _xi_by_expansion(n: float) -> float:
+    """xi(n) <= sqrt(pi n/2) + 2/3 + sqrt(pi/(2n))/12."""
     return np.sqrt(np.pi * n / 2) + 2 / 3 + np.sqrt(np.pi / (2 * n)) / 12
 
 
 def _xi_by_sum(n: float) -> float:
-    # term_j <= e^(-j (j-1) / 2n)
+    """sum_j n! / ((n-j)! n^j), in which term_j <= e^(-j (j-1) / 2n)."""
     n_terms = min(n, 10 + 10 * np.sqrt(n))
     j = np.arange(1, n_terms + 1)
     terms = np.cumprod((n - j + 1) / n)
 
-    # the ratios of the terms that are left out are at most 1 - j/n
-    tail = terms[-1] * n / j[-1] if j[-1] < n else 0.0
+    # The ratios of the omitted terms are at most 1 - j/n.
+    last = j[-1]
+    tail = 0.0
+    if last < n:
+        tail = terms[-1] * n / last
     rounding = 4 * j.size * _EPS  # of the product and of the sum, relative
     return (1.0 + terms.sum() + tail) * (1.0 + rounding)
 
@@ -427,11 +433,14 @@ def binomial_tail_inverse(n_errors: Numbers, n: Numbers, delta: Numbers) -> Any:
     """
     n = _sample_size(n)
     delta = _failure_probability(delta)
-    rule = "a whole number between 0 and n"
-    k = _array("n_errors", n_errors, lambda x: (x >= 0) & (x <= n) & _is_whole(x), rule)
+
+    def is_number_of_errors(x: np.ndarray) -> np.ndarray:
+        return (x >= 0) & (x <= n) & _is_whole(x)
+
+    k = _array("n_errors", n_errors, is_number_of_errors, "a whole number between 0 and n")
     k, n, delta = np.broadcast_arrays(k, n, delta)
 
-    # the limit is 1 if all are wrong; the equation is solved with a valid number there
+    # The limit is 1 if all are wrong; the equation is solved with a valid number there.
     is_all_wrong = k >= n
     k = np.where(is_all_wrong, n - 1, k)
 
