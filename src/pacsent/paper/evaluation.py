@@ -43,10 +43,12 @@ def folds_of(labels: np.ndarray, seed: int, n_folds: int = N_FOLDS) -> np.ndarra
     folds = np.empty(len(labels), dtype=np.int64)
     start = 0
     for label in np.unique(labels):
-        rows = rng.permutation(np.flatnonzero(labels == label))
-        # each class goes on where the last one ended, so that folds differ by one row at most
-        folds[rows] = (start + np.arange(rows.size)) % n_folds
-        start += rows.size
+        rows_of_class = np.flatnonzero(labels == label)
+        shuffled_rows = rng.permutation(rows_of_class)
+        # Each class goes on where the last one ended, so that folds differ by one row at most.
+        positions = start + np.arange(shuffled_rows.size)
+        folds[shuffled_rows] = positions % n_folds
+        start += shuffled_rows.size
     return folds
 
 
@@ -184,7 +186,8 @@ class _Search:
 
         # Seeds with the same choice and the same features share one classifier.
         needs_own_features = self.random and seed != self.protocol.seeds[0]
-        choice = (number, normalize, best, seed if needs_own_features else None)
+        features_seed = seed if needs_own_features else None
+        choice = (number, normalize, best, features_seed)
         if choice not in self.test_accuracies:
             features = self.features_of_lam[number]
             if needs_own_features:
@@ -253,7 +256,8 @@ class Result:
         return f"{self.label} on {self.dataset}: {score_text(asdict(self))}"
 
     def to_json(self) -> str:
-        return json.dumps(asdict(self), indent=1, allow_nan=False, default=float) + "\n"
+        text = json.dumps(asdict(self), indent=1, allow_nan=False, default=float)
+        return text + "\n"
 
 
 def score_text(result: dict, digits: int = 4) -> str:
@@ -498,8 +502,10 @@ def run_row(
             return extract(row, source, lams[number], seed)
 
         labels = _Labels(y_train, y_test, prepared.n_classes)
-        search = _Search(extract_lam, labels, replace(protocol, seeds=group), row.random)
-        scores += [search.score(position) for position in range(len(group))]
+        group_protocol = replace(protocol, seeds=group)
+        search = _Search(extract_lam, labels, group_protocol, row.random)
+        for position in range(len(group)):
+            scores.append(search.score(position))
 
         for number, of_lam in enumerate(best_accuracies):
             of_lam.append(search.best_accuracies(number))
@@ -510,6 +516,10 @@ def run_row(
             details = _describe(source, search.features_of_lam[best_number])
 
     accuracy = mean_and_sd([score.accuracy for score in scores])
+    lam_curve: list[dict] = []
+    if len(lams) > 1:
+        lam_curve = _lam_curve(lams, best_accuracies)
+    details["params"] = _json_params(row)
     return Result(
         row=row.name,
         label=row.label,
@@ -518,9 +528,9 @@ def run_row(
         sd=accuracy["sd"],
         scores=[asdict(score) for score in scores],
         paper=paper_score(row, dataset.name),
-        lam_curve=_lam_curve(lams, best_accuracies) if len(lams) > 1 else [],
+        lam_curve=lam_curve,
         seconds={step: round(spent, 3) for step, spent in seconds.items()},
-        details={**details, "params": _json_params(row)},
+        details=details,
         provenance=_provenance(prepared, protocol),
         n_test=len(y_test),
     )
@@ -615,7 +625,8 @@ def row_space(X: Any) -> tuple[Any, Callable[[Any], Any]]:
     is_kept = values > 1e-12 * values[-1]
     scale = np.sqrt(values[is_kept])
     kept_vectors = vectors[:, is_kept]
-    basis = (X.T @ (kept_vectors / scale)).astype(np.float32)  # (n_features, n_kept)
+    basis = X.T @ (kept_vectors / scale)  # (n_features, n_kept)
+    basis = basis.astype(np.float32)
     coordinates = (kept_vectors * scale).astype(np.float32)  # (n, n_kept)
     return coordinates, lambda other: np.asarray(other @ basis)
 
@@ -674,7 +685,8 @@ def few_labels(
             )
             X_test = best.project(test[best.normalize])
             predicted = regressions.predict(X_test, coef, intercept)
-            accuracies.append(_accuracy(predicted, y_test))
+            accuracy = _accuracy(predicted, y_test)
+            accuracies.append(accuracy)
         curve.append({"n_labels": size, **mean_and_sd(accuracies), "draws": accuracies})
     return {**_identify("few-labels", row), "curve": curve}
 
@@ -762,8 +774,8 @@ def _correlations(X: Any, scores: np.ndarray) -> dict[str, float]:
         cosine = np.asarray(products.sum(axis=1)).ravel()
     else:
         cosine = np.einsum("ij,ij->i", unit_rows(first), unit_rows(second))
-    spearman = spearmanr(cosine, scores)[0]
-    pearson = pearsonr(cosine, scores)[0]
+    spearman, _ = spearmanr(cosine, scores)
+    pearson, _ = pearsonr(cosine, scores)
     return {"spearman": float(spearman), "pearson": float(pearson)}
 
 

@@ -105,18 +105,19 @@ class _Design:
         # Z has the features and the column of ones; what Hessians need of it is computed once.
         if self.is_sparse:
             sorted_X = X[order].astype(dtype)
-            ones = np.ones((self.n_rows, 1), dtype=dtype)
-            self.Z = sparse.hstack([sorted_X, sparse.csr_matrix(ones)], format="csr")
+            ones = sparse.csr_matrix(np.ones((self.n_rows, 1), dtype=dtype))
+            self.Z = sparse.hstack([sorted_X, ones], format="csr")
             self.squares = self.Z.multiply(self.Z).tocsr()
         else:
             self.Z = np.ones((self.n_rows, self.n_weights), dtype=dtype)
             self.Z[:, :-1] = X[order]
-            self.gram = (self.Z.T @ self.Z).astype(np.float64)
+            gram = self.Z.T @ self.Z
+            self.gram = gram.astype(np.float64)
 
         counts = np.bincount(y, minlength=n_classes)
         self.fraction = counts[-self.n_columns :] / self.n_rows  # of each column's positive rows
 
-        # (n_sets, n_rows), a set for each fold of each repeat: the rows it leaves out
+        # A set for each fold of each repeat, the rows it leaves out, (n_sets, n_rows).
         held_out_sets = np.empty((0, self.n_rows), dtype=bool)
         if folds is not None:
             fold_numbers = np.arange(folds.max() + 1)
@@ -139,7 +140,8 @@ class _Design:
     def gradient(self, problems: _Problems, W: np.ndarray) -> np.ndarray:
         """Gradients of the objectives at the rows of W, (n_problems, n_weights)."""
         # The problems of each class, and those of each fold, which lie side by side.
-        problems_of_class = [np.flatnonzero(problems.column == k) for k in range(self.n_columns)]
+        classes = range(self.n_columns)
+        problems_of_class = [np.flatnonzero(problems.column == k) for k in classes]
         fold_numbers, starts = np.unique(problems.fold, return_index=True)
         ends = [*starts[1:], len(W)]
         problems_of_fold = []
@@ -147,8 +149,9 @@ class _Design:
             if fold >= 0:
                 problems_of_fold.append((fold, slice(start, end)))
 
+        n_problems = len(W)
         negative = np.ascontiguousarray(-W.T, dtype=self.dtype)  # (n_weights, n_problems)
-        G = np.zeros((len(W), self.n_weights), dtype=self.dtype)
+        G = np.zeros((n_problems, self.n_weights), dtype=self.dtype)
         for Z, y, held_out_rows in self.blocks:
             # R is the sigmoid of the decision values, (n_block, n_problems), computed in place.
             R = Z @ negative
@@ -163,14 +166,18 @@ class _Design:
                 if k < 0:
                     continue
                 first, end = np.searchsorted(y, [label, label + 1])
-                if problems_of_class[k].size == len(W):
+                own_problems = problems_of_class[k]
+                if own_problems.size == n_problems:
                     R[first:end] -= 1.0
                 else:
-                    R[first:end, problems_of_class[k]] -= 1.0
+                    R[first:end, own_problems] -= 1.0
 
             for fold, columns in problems_of_fold:
                 R[held_out_rows[fold], columns] = 0.0
-            G += (Z.T @ R).T if self.is_sparse else R.T @ Z
+            if self.is_sparse:
+                G += (Z.T @ R).T
+            else:
+                G += R.T @ Z
 
         G *= problems.C[:, None].astype(self.dtype)
         G[:, :-1] += W[:, :-1]  # of the penalty, which has no intercept
@@ -189,12 +196,13 @@ class _Design:
         if is_large.mean() < 0.6:
             # Rows of little curvature enter by their mean, through the Gram matrix.
             mean = float(curvature[~is_large].mean())
-            root = np.sqrt(curvature[is_large] - mean)
-            A = self.Z[is_large] * root[:, None].astype(self.dtype)
-            return (A.T @ A).astype(np.float64) + mean * self.gram
+            root = np.sqrt(curvature[is_large] - mean).astype(self.dtype)
+            A = self.Z[is_large] * root[:, None]
+            H = (A.T @ A).astype(np.float64)
+            return H + mean * self.gram
 
-        root = np.sqrt(curvature)
-        A = self.Z * root[:, None].astype(self.dtype)
+        root = np.sqrt(curvature).astype(self.dtype)
+        A = self.Z * root[:, None]
         return (A.T @ A).astype(np.float64)
 
 
@@ -208,7 +216,8 @@ def _preconditioner(
     penalty = np.ones(len(H))
     penalty[-1] = 1e-6  # the intercept is free; a crumb keeps the factorisation safe
     if H.ndim == 1:
-        inverse = (1.0 / (C * H + penalty)).astype(dtype)
+        M_diagonal = C * H + penalty
+        inverse = (1.0 / M_diagonal).astype(dtype)
         return lambda G: G * inverse
 
     M = C * H
@@ -235,136 +244,134 @@ def _preconditioner(
     return lambda G: G @ inverse
 
 
-def _solve(
-    design: _Design,
-    problems: _Problems,
-    preconditioners: Any,
-    W: np.ndarray,
-    fraction: float,
-    tol: float,
-    max_iterations: int,
-) -> tuple[np.ndarray, int, np.ndarray]:
-    """Minima of the problems, (W, n_iterations, converged), from the rows of W.
+class _Solver:
+    """L-BFGS for problems of a design, each to `tol` relative to the objective of a constant.
 
-    `fraction` of the rows are those that a problem sees. The problems are divided among the
-    threads; a sparse design has many weights, so that the L-BFGS pairs of only a few problems fit
-    into memory.
+    `fraction` of the rows are those that a problem sees.
     """
 
-    def solve_part(part: np.ndarray) -> tuple[np.ndarray, int, np.ndarray]:
-        x, n_iterations, converged = minimise_part(part, W[part], preconditioners, problems.group)
-        failed = part[~converged]
+    def __init__(self, design: _Design, fraction: float, tol: float, max_iterations: int):
+        self.design = design
+        self.fraction = fraction
+        self.tol = tol
+        self.max_iterations = max_iterations
+
+    def solve(
+        self, problems: _Problems, preconditioners: list, W: np.ndarray
+    ) -> tuple[np.ndarray, int, np.ndarray]:
+        """Minima of the problems, (W, n_iterations, converged), from the rows of W.
+
+        The problems are divided among the threads; a sparse design has many weights, so that the
+        L-BFGS pairs of only a few problems fit into memory.
+        """
+        n_problems = len(W)
+        n_parts = min(self.design.n_threads, n_problems)
+        if self.design.is_sparse:
+            n_parts = max(n_parts, -(-n_problems // _MAX_SPARSE_COLUMNS))
+        parts = [np.arange(start, n_problems, n_parts) for start in range(n_parts)]
+
+        solve_part = partial(self._solve_part, problems, preconditioners, W)
+        solutions_of_parts = self.design.map(solve_part, parts)
+        solved, n_iterations, converged = zip(*solutions_of_parts)
+
+        # Back to the order of the problems.
+        order = np.argsort(np.concatenate(parts))
+        minima = np.concatenate(solved)[order]
+        is_converged = np.concatenate(converged)[order]
+        return minima, max(n_iterations), is_converged
+
+    def _solve_part(
+        self, all_problems: _Problems, preconditioners: list, W: np.ndarray, part: np.ndarray
+    ) -> tuple[np.ndarray, int, np.ndarray]:
+        """`solve` for the problems of one part; what does not converge is begun again once."""
+        problems = all_problems.take(part)
+        x, n_iterations, converged = self._minimise(problems, preconditioners, W[part])
+        failed = np.flatnonzero(~converged)
         if not failed.size:
             return x, n_iterations, converged
 
         # Begun again where they stand, each with a strongly damped Hessian of its own.
-        C = problems.C * fraction
-        own_preconditioners = {}
-        for row, w in zip(failed, x[~converged]):
-            H = design.hessian(w)
-            own_preconditioners[row] = _preconditioner(H, C[row], design.dtype, _STRONG_DAMPING)
-        own_groups = np.arange(len(W))
-        x_again, n_more, converged_again = minimise_part(
-            failed, x[~converged], own_preconditioners, own_groups
+        own_groups = np.arange(failed.size)
+        failed_problems = problems.take(failed)._replace(group=own_groups)
+        own_preconditioners = []
+        for C, w in zip(failed_problems.C * self.fraction, x[failed]):
+            H = self.design.hessian(w)
+            own = _preconditioner(H, C, self.design.dtype, _STRONG_DAMPING)
+            own_preconditioners.append(own)
+
+        x_again, n_more, converged_again = self._minimise(
+            failed_problems, own_preconditioners, x[failed]
         )
-        x[~converged] = x_again
-        converged[~converged] = converged_again
+        x[failed] = x_again
+        converged[failed] = converged_again
         return x, n_iterations + n_more, converged
 
-    def minimise_part(
-        part: np.ndarray, x: np.ndarray, preconditioners: Any, group: np.ndarray
+    def _minimise(
+        self, problems: _Problems, preconditioners: list, start: np.ndarray
     ) -> tuple[np.ndarray, int, np.ndarray]:
-        groups = group[part]
-        part_problems = problems.take(part)
-
+        """Minima of the problems from the rows of `start`, with the preconditioners of groups."""
         # An objective is measured against that of the best constant: n C entropy.
-        p = design.fraction[part_problems.column]
+        p = self.design.fraction[problems.column]
         entropy = np.maximum(entr(p) + entr(1 - p), 1e-11)
-        scale = part_problems.C * fraction * design.n_rows * entropy
+        scale = problems.C * self.fraction * self.design.n_rows * entropy
 
         def gradient(columns: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, None]:
-            return design.gradient(part_problems.take(columns), w), None
+            return self.design.gradient(problems.take(columns), w), None
 
         def precondition(columns: np.ndarray, G: np.ndarray) -> np.ndarray:
-            group_of_rows = groups[columns]
+            groups = problems.group[columns]
             out = np.empty_like(G)
-            for number in np.unique(group_of_rows):
-                members = np.flatnonzero(group_of_rows == number)
-                out[members] = preconditioners[number](G[members])
+            for group in np.unique(groups):
+                members = np.flatnonzero(groups == group)
+                out[members] = preconditioners[group](G[members])
             return out
 
         def is_solved(columns: np.ndarray, _: Any, G: np.ndarray, D: np.ndarray) -> np.ndarray:
             # Half the squared Newton decrement estimates the distance to the minimum.
             distance = -0.5 * np.einsum("ij,ij->i", G, D)
-            return distance <= tol * scale[columns]
+            return distance <= self.tol * scale[columns]
 
         minima = minimise(
-            gradient, precondition, x, is_solved, max_iter=max_iterations + 1, memory=_MEMORY
+            gradient,
+            precondition,
+            start,
+            is_solved,
+            max_iter=self.max_iterations + 1,
+            memory=_MEMORY,
         )
         n_iterations = minima.n_iter.max(initial=1) - 1
         return minima.x, n_iterations, minima.converged
 
-    n_parts = min(design.n_threads, len(W))
-    if design.is_sparse:
-        n_parts = max(n_parts, -(-len(W) // _MAX_SPARSE_COLUMNS))
-    parts = [np.arange(start, len(W), n_parts) for start in range(n_parts)]
-    solved, n_iterations, converged = zip(*design.map(solve_part, parts))
 
-    # Back to the order of the problems.
-    order = np.argsort(np.concatenate(parts))
-    minima = np.concatenate(solved)[order]
-    is_converged = np.concatenate(converged)[order]
-    return minima, max(n_iterations), is_converged
+def _path_problems(Cs: tuple[float, ...], n_columns: int) -> _Problems:
+    """One problem on all rows for each C and column, each with its own preconditioner."""
+    n_problems = len(Cs) * n_columns
+    return _Problems(
+        C=np.repeat(Cs, n_columns),
+        column=np.tile(np.arange(n_columns), len(Cs)),
+        group=np.arange(n_problems),
+        fold=np.full(n_problems, -1),
+    )
+
+
+def _precondition_all(design: _Design, hessians: Any, Cs: Any) -> list:
+    """The preconditioner of each Hessian with its C."""
+    invert = partial(_preconditioner, dtype=design.dtype)
+    return design.map(invert, hessians, Cs)
 
 
 def _solve_path(
-    design: _Design,
-    Cs: tuple[float, ...],
-    start: Path | None,
-    fraction: float,
-    tol: float,
-    max_iterations: int,
+    design: _Design, Cs: tuple[float, ...], fraction: float, tol: float, max_iterations: int
 ) -> tuple[Path, np.ndarray]:
     """(Path on all rows, converged), with preconditioners for `fraction` of the rows.
 
-    Without a start, one C after the other, each begun at its neighbour. From `start`, all together,
-    with the preconditioners of `start` unless they have become stale.
+    One C is solved after the other, each begun at its neighbour.
     """
-    K = design.n_columns
-
-    def condition(hessians: Any, Cs: Any) -> list:
-        invert = partial(_preconditioner, dtype=design.dtype)
-        return design.map(invert, hessians, Cs)
-
-    def solve(
-        Cs: tuple[float, ...], W: np.ndarray, preconditioners: list
-    ) -> tuple[np.ndarray, int, np.ndarray]:
-        n_problems = len(Cs) * K
-        problems = _Problems(
-            C=np.repeat(Cs, K),
-            column=np.tile(np.arange(K), len(Cs)),
-            group=np.arange(n_problems),
-            fold=np.full(n_problems, -1),
-        )
-        return _solve(design, problems, preconditioners, W, 1.0, tol, max_iterations)
-
-    if start is not None:
-        C_of_problems = np.repeat(Cs, K) * fraction
-        W = start.weights.reshape(-1, design.n_weights).astype(design.dtype)
-        preconditioners = start.preconditioners
-        if not preconditioners:
-            hessians = design.map(design.hessian, W)
-            preconditioners = condition(hessians, C_of_problems)
-
-        W, n_iterations, converged = solve(Cs, W, preconditioners)
-        if n_iterations > _MAX_BORROWED_ITERATIONS:
-            hessians = design.map(design.hessian, W)
-            preconditioners = condition(hessians, C_of_problems)
-        weights_of_Cs = W.reshape(len(Cs), K, -1)
-        return Path(Cs, weights_of_Cs, preconditioners), converged
+    solver = _Solver(design, 1.0, tol, max_iterations)
+    n_columns = design.n_columns
 
     # The best constant: no weights, and the log odds as the intercept.
-    W = np.zeros((K, design.n_weights), dtype=design.dtype)
+    W = np.zeros((n_columns, design.n_weights), dtype=design.dtype)
     odds = design.fraction / (1 - design.fraction)
     W[:, -1] = np.log(odds)
     hessians = design.map(design.hessian, W)
@@ -373,14 +380,47 @@ def _solve_path(
     preconditioners = []
     flags = []
     for C in Cs:
-        preconditioners_of_C = condition(hessians, [C] * K)
-        W, _, converged = solve((C,), W, preconditioners_of_C)
+        problems = _path_problems((C,), n_columns)
+        preconditioners_of_C = _precondition_all(design, hessians, [C] * n_columns)
+        W, _, converged = solver.solve(problems, preconditioners_of_C, W)
         hessians = design.map(design.hessian, W)
         weights.append(W)
         flags.append(converged)
-        preconditioners += condition(hessians, [C * fraction] * K)
+        preconditioners += _precondition_all(design, hessians, [C * fraction] * n_columns)
     path = Path(Cs, np.stack(weights), preconditioners)
     return path, np.concatenate(flags)
+
+
+def _continue_path(
+    design: _Design,
+    Cs: tuple[float, ...],
+    start: Path,
+    fraction: float,
+    tol: float,
+    max_iterations: int,
+) -> tuple[Path, np.ndarray]:
+    """`_solve_path` from the solutions of `start`, all C together.
+
+    The preconditioners are those of `start`, unless they have become stale.
+    """
+    solver = _Solver(design, 1.0, tol, max_iterations)
+    n_columns = design.n_columns
+    problems = _path_problems(Cs, n_columns)
+    C_on_fraction = problems.C * fraction
+
+    W = start.weights.reshape(-1, design.n_weights)
+    W = W.astype(design.dtype)
+    preconditioners = start.preconditioners
+    if not preconditioners:
+        hessians = design.map(design.hessian, W)
+        preconditioners = _precondition_all(design, hessians, C_on_fraction)
+
+    W, n_iterations, converged = solver.solve(problems, preconditioners, W)
+    if n_iterations > _MAX_BORROWED_ITERATIONS:
+        hessians = design.map(design.hessian, W)
+        preconditioners = _precondition_all(design, hessians, C_on_fraction)
+    weights_of_Cs = W.reshape(len(Cs), n_columns, -1)
+    return Path(Cs, weights_of_Cs, preconditioners), converged
 
 
 def _warn(converged: np.ndarray, max_iterations: int) -> None:
@@ -434,41 +474,47 @@ def grid_search(
     with one_blas_thread(), ThreadPoolExecutor(n_jobs) as pool:
         design = _Design(X, y, n_classes, np.float32, (pool, n_jobs), folds)
         K = design.n_columns
-        path, _ = _solve_path(design, Cs, start, fraction, tol, max_iterations)
+        if start is None:
+            path, _ = _solve_path(design, Cs, fraction, tol, max_iterations)
+        else:
+            path, _ = _continue_path(design, Cs, start, fraction, tol, max_iterations)
         assert path.preconditioners is not None
 
         # With few classes several C share the matrix products.
+        solver = _Solver(design, fraction, tol, max_iterations)
         step = max(1, _MAX_COLUMNS // (n_sets * K))
         for first in range(0, len(Cs), step):
             chosen = slice(first, min(first + step, len(Cs)))
             n = chosen.stop - first
 
             # Problems are sorted by fold, then C, then class.
-            group = np.tile(np.arange(n * K), n_sets)
+            n_problems_of_set = n * K
+            group = np.tile(np.arange(n_problems_of_set), n_sets)
+            chosen_Cs = np.array(Cs[chosen])
             problems = _Problems(
-                C=np.array(Cs[chosen])[group // K],
+                C=chosen_Cs[group // K],
                 column=group % K,
                 group=group,
-                fold=np.repeat(np.arange(n_sets), n * K),
+                fold=np.repeat(np.arange(n_sets), n_problems_of_set),
             )
-            start_of_fold = path.weights[chosen].reshape(n * K, -1)
+            start_of_fold = path.weights[chosen].reshape(n_problems_of_set, -1)
             W = np.tile(start_of_fold, (n_sets, 1))
             preconditioners = path.preconditioners[first * K : chosen.stop * K]
-            W, _, solved = _solve(
-                design, problems, preconditioners, W, fraction, tol, max_iterations
-            )
+            W, _, solved = solver.solve(problems, preconditioners, W)
             solved_classes = solved.reshape(n_sets, n, K)
             converged[:, chosen] = solved_classes.all(axis=2)
 
-            W_of_folds = W.reshape(n_sets, n * K, -1)
-            weights = np.moveaxis(W_of_folds, 1, 2)  # (n_sets, n_weights, n * K)
+            W_of_sets = W.reshape(n_sets, n_problems_of_set, -1)
+            weights = np.moveaxis(W_of_sets, 1, 2)  # (n_sets, n_weights, n_problems_of_set)
             count_right = partial(_count_right, design, n)
             n_right[:, chosen] = design.map(count_right, range(n_sets), weights)
     _warn(converged, max_iterations)
 
-    sizes = np.array([np.bincount(row, minlength=n_folds) for row in folds])  # (n_repeats, n_folds)
+    # Accuracy of the rows that each fold leaves out.
     shape = (n_repeats, n_folds, len(Cs))
-    accuracy = n_right.reshape(shape) / sizes[:, :, None]
+    fold_sizes = [np.bincount(fold_of_row, minlength=n_folds) for fold_of_row in folds]
+    n_held_out = np.array(fold_sizes)  # (n_repeats, n_folds)
+    accuracy = n_right.reshape(shape) / n_held_out[:, :, None]
     return GridResult(accuracy, path, converged.reshape(shape))
 
 
@@ -513,14 +559,14 @@ def fit(
     with one_blas_thread(), ThreadPoolExecutor(n_jobs) as pool:
         design = _Design(X, y, n_classes, np.float64, (pool, n_jobs))
         if start is None:
-            start, _ = _solve_path(design, (C,), None, 1.0, 1e-6, max_iterations)
+            start, _ = _solve_path(design, (C,), 1.0, 1e-6, max_iterations)
         else:
-            ratios = np.array(start.Cs) / C
-            nearest = int(np.argmin(np.abs(np.log(ratios))))
+            log_ratios = np.log(np.array(start.Cs) / C)
+            nearest = int(np.argmin(np.abs(log_ratios)))
             start = Path((C,), start.weights[nearest : nearest + 1])
 
         # With the Hessian near the solution the last digits take a few steps.
-        path, converged = _solve_path(design, (C,), start, 1.0, tol, max_iterations)
+        path, converged = _continue_path(design, (C,), start, 1.0, tol, max_iterations)
     _warn(converged, max_iterations)
 
     weights = path.weights[0]

@@ -38,7 +38,7 @@ from pacsent.text.encoded import Encoded
 from pacsent.words.vectors import WordVectors
 from pacsent.words.vocabulary import Vocabulary
 
-# the options of each kind, and the module that measures it
+# The options of each kind, and the module that measures it.
 MEASURED = {
     "continuation": (CertifyOptions, continuation),
     "A": (GibbsOptions, word_certificate),
@@ -171,7 +171,8 @@ class Language:
 
         if setting.memorise:
             deviation = 6.0 / np.sqrt(setting.n_dims)
-            I_hat = rng.standard_normal((setting.n_words, setting.n_dims)) * deviation
+            normal = rng.standard_normal((setting.n_words, setting.n_dims))
+            I_hat = normal * deviation
             O_hat = I_hat
         else:
             I_hat, O_hat = _factorise(source, word_counts, setting)
@@ -184,8 +185,9 @@ class Language:
 
     def sample(self, n_copies: int = 10) -> tuple[AverageVectorizer, Encoded]:
         """PB-L2 with the word vectors, and documents to certify it on: for examples."""
+        rng = np.random.default_rng(0)
         rows = np.tile(np.arange(len(self.gamma)), n_copies)
-        documents, _ = self.draw(np.random.default_rng(0), rows)
+        documents, _ = self.draw(rng, rows)
         return AverageVectorizer(self.words), documents
 
     def counts(
@@ -224,7 +226,8 @@ class Language:
         """Documents that begin with one topic and end with another, and repeat recent words."""
         mean = self.setting.n_tokens
         shortest = max(5, mean // 2)
-        n_tokens = rng.integers(shortest, mean + mean // 2 + 1, n_documents)
+        longest_allowed = mean + mean // 2
+        n_tokens = rng.integers(shortest, longest_allowed + 1, n_documents)
         longest = int(n_tokens.max())
         rows = np.arange(n_documents)
 
@@ -249,7 +252,8 @@ class Language:
                 continue
 
             is_repeated = rng.random(n_documents) < BURST
-            distance_back = 1 + rng.integers(0, min(t, REACH), n_documents)
+            reach = min(t, REACH)
+            distance_back = 1 + rng.integers(0, reach, n_documents)
             earlier_words = words[rows, t - distance_back]
             words[:, t] = np.where(is_repeated, earlier_words, words[:, t])
 
@@ -264,9 +268,10 @@ def _factorise(
 
     `source` are counts of words in the documents of the source corpus, (n_documents, n_words).
     """
-    # Pairs of different tokens of a document; half a count more, so that no logarithm is infinite.
+    # Pairs of different tokens of a document, (n_words, n_words).
     n_same = np.diag(source.sum(axis=0))
-    n_together = (source.T @ source - n_same).astype(float) + 0.5  # (n_words, n_words)
+    n_together = (source.T @ source - n_same).astype(float)
+    n_together += 0.5  # so that no logarithm is infinite
     p_together = n_together / n_together.sum()
     p = word_counts / word_counts.sum()
     pmi = np.log(p_together / np.outer(p, p))
@@ -348,6 +353,8 @@ def simulate(
 
     bound, risk, paper_bound, paper_risk = values.T  # each (n_replicates,)
     n_violations = int((bound < risk).sum())
+    paper_violations = int((paper_bound < paper_risk).sum())
+    gaps = bound - risk
     low, high = two_sided_limits(n_violations, n_replicates, 0.05)
     return Coverage(
         kind=kind,
@@ -359,8 +366,8 @@ def simulate(
         delta=delta,
         mean_bound=float(bound.mean()),
         mean_risk=float(risk.mean()),
-        mean_gap=float((bound - risk).mean()),
-        paper_violations=int((paper_bound < paper_risk).sum()),
+        mean_gap=float(gaps.mean()),
+        paper_violations=paper_violations,
         paper_mean_bound=float(paper_bound.mean()),
         paper_mean_risk=float(paper_risk.mean()),
         replicates=values[:, :2],
@@ -399,8 +406,9 @@ class Trial:
         """The certificate of the documents, and what was measured with it."""
         options_class, module = MEASURED[kind]
         seed = int(rng.integers(2**31))
-        # Those of the caller come last and replace the others.
-        values = {"delta": self.delta, "random_state": seed, **options, **self.options}
+        values = {"delta": self.delta, "random_state": seed}
+        values |= options
+        values |= self.options  # those of the caller replace the others
         encoder = AverageVectorizer(words, n_jobs=1)
         sample = prepare(encoder, documents, options_class(**values))
         return module.measure(sample)
@@ -454,9 +462,11 @@ def _squared_losses(gibbs: GibbsPosterior, words: WordVectors, target: np.ndarra
     n_dims = A_hat.shape[1]
     mean_vectors = target @ A_hat  # (n_documents, n_dims)
 
-    mean_squares = target @ (A_hat**2).sum(axis=1)
+    square_lengths = (A_hat**2).sum(axis=1)  # (n_words,)
+    mean_squares = target @ square_lengths
     products = (mean_vectors * gibbs.means).sum(axis=1)
-    squares = mean_squares - 2 * products + (gibbs.means**2).sum(axis=1)
+    squares_of_means = (gibbs.means**2).sum(axis=1)
+    squares = mean_squares - 2 * products + squares_of_means
     return 0.5 * (squares + n_dims * gibbs.variances)
 
 
@@ -470,7 +480,8 @@ def _paper_bound_and_risk(
     _, B_hat = words.roles()
     counts = words.vocabulary.count(encoded)
     n_tokens = np.asarray(counts.sum(axis=1)).ravel()
-    mu = counts @ B_hat.astype(float) / n_tokens[:, None]
+    sums = counts @ B_hat.astype(float)  # (n_documents, n_dims)
+    mu = sums / n_tokens[:, None]
     var = 1.0 / n_tokens
 
     p_noise = words.vocabulary.noise_probabilities()
@@ -514,8 +525,9 @@ class _Continuing:
         head, tail = cut(self.encoded)
         vectors = rule.calibrate(vectors_of(rule.encoder, head))
 
+        n_tokens = np.diff(tail.offsets)  # (n_documents,)
         scores = word_scores(vectors, tail, rule.A_hat) + rule.bias  # (n_tokens,)
-        missed = token_parts.mean_by_document(scores <= 0, np.diff(tail.offsets))
+        missed = token_parts.mean_by_document(scores <= 0, n_tokens)
 
         noise_scores = vectors @ rule.A_hat.T.astype(float) + rule.bias  # (n_documents, n_words)
         false = (noise_scores >= 0) @ rule.p_noise
@@ -539,8 +551,10 @@ class _Heuristics(_Continuing):
 
         # The hypotheses are the same in each replicate.
         if self.risks is None:
-            self.risks = chosen.heuristics.expected_losses(self.encoded).mean(axis=0)
-        return certificate.error_upper, float(chosen.weights @ self.risks), 0.0, 0.0
+            losses = chosen.heuristics.expected_losses(self.encoded)
+            self.risks = losses.mean(axis=0)
+        risk = float(chosen.weights @ self.risks)
+        return certificate.error_upper, risk, 0.0, 0.0
 
 
 class _Drifting(_Continuing):
@@ -560,7 +574,8 @@ class _Drifting(_Continuing):
         # A document that is drawn twice counts once in a certificate.
         drawn_rows = rng.integers(0, self.encoded.n_sentences, self.n_drawn)
         rows = np.unique(drawn_rows)
-        head, tail = cut(self.encoded.take(rows))
+        sample = self.encoded.take(rows)
+        head, tail = cut(sample)
         words = self.language.words
         certificate, gibbs = trial(rng, words, head, "A")
 

@@ -66,7 +66,8 @@ class WordCertificate(WordRiskCertificate):
             self._refuse("n_documents", f"at most {self.n}, the number of words")
 
     def measure_again(self, sample: Sample) -> "WordCertificate":
-        return measure(sample)[0]
+        certificate, _ = measure(sample)
+        return certificate
 
     def summary(self) -> str:
         return (
@@ -116,7 +117,9 @@ def certify_words(encoder: Any, texts: Any, **options: Any) -> WordCertificate:
     >>> bool(certify_words(encoder, texts, random_state=0).verify())
     True
     """
-    return measure(prepare(encoder, texts, GibbsOptions(**options)))[0]
+    sample = prepare(encoder, texts, GibbsOptions(**options))
+    certificate, _ = measure(sample)
+    return certificate
 
 
 class _Prior(NamedTuple):
@@ -134,7 +137,8 @@ class _Prior(NamedTuple):
 
 
 def _calibrate(means: np.ndarray, scale: float, shift: np.ndarray) -> np.ndarray:
-    return (scale * means + shift).astype(np.float32)
+    calibrated = scale * means + shift
+    return calibrated.astype(np.float32)
 
 
 def measure(sample: Sample) -> tuple[WordCertificate, GibbsPosterior]:
@@ -160,15 +164,16 @@ def measure(sample: Sample) -> tuple[WordCertificate, GibbsPosterior]:
     is_at_prior = step is not None and np.array_equal(mu, prior.means)
     kl = 0.0
     if not is_at_prior:
+        document_kls = kl_gaussians(mu, var_Q, prior.means, var_P)  # (n_documents,)
+        kl = float(document_kls.sum()) * (1 + 1e-10)
         has_other_variances = not np.array_equal(var_Q, var_P)
-        kl = float(kl_gaussians(mu, var_Q, prior.means, var_P).sum())
-        kl = kl * (1 + 1e-10) + 1e-13 * mu.size * float(has_other_variances)
+        kl += 1e-13 * mu.size * float(has_other_variances)
 
     # The risk on true words, of tokens, and on negatives, of documents.
     weight = parts.n_sample / n  # (n_documents,)
     errors = token_errors(mu, var_Q, parts.sample, sample.A_hat, bias=sample.bias)
     margin_on_words = weight @ token_margin(mu, var_Q)
-    empirical_risk = float(errors.mean() + margin_on_words) * (1 + ROUNDING)
+    risk_on_words = float(errors.mean() + margin_on_words) * (1 + ROUNDING)
     with bar("noise", total=len(mu), unit="documents", enabled=options.verbose) as progress:
         noise, margin = noise_risk(
             mu,
@@ -179,33 +184,38 @@ def measure(sample: Sample) -> tuple[WordCertificate, GibbsPosterior]:
             n_jobs=n_threads(None),
             progress=progress,
         )
+    risk_on_noise = float(weight @ noise)  # weights may sum to just above 1
+    margin_on_noise = float(weight @ margin) * (1 + ROUNDING) + 1e-12
 
     held_out: dict[str, Any] = {}
-    if parts.held_out.ids.size:
+    n_held_out = int(parts.held_out.ids.size)
+    if n_held_out:
         fresh_errors = token_errors(mu, var_Q, parts.held_out, sample.A_hat, bias=sample.bias)
-        held_out = {
-            "held_out_risk": _held_out_risk(parts, fresh_errors, noise),
-            "n_held_out": int(parts.held_out.ids.size),
-        }
+        held_out["held_out_risk"] = _held_out_risk(parts, fresh_errors, noise)
+        held_out["n_held_out"] = n_held_out
 
     # Nothing was learned from the sample at the prior: Chernoff's bound needs no ln xi(n).
     bound_name = "chernoff" if is_at_prior else "kl inverse with xi(n)"
+    posterior = options.posterior
+    if isinstance(posterior, tuple):
+        posterior = "given"
+    n_documents = int(parts.rows.size)
     certificate = sample.certificate(
         WordCertificate,
-        empirical_risk=min(1.0, empirical_risk),
+        empirical_risk=min(1.0, risk_on_words),
         kl=kl,
         bound_name=bound_name,
         n=n,
-        noise_risk=min(1.0, float(weight @ noise)),  # weights may sum to just above 1
-        noise_margin=float(weight @ margin) * (1 + ROUNDING) + 1e-12,
+        noise_risk=min(1.0, risk_on_noise),
+        noise_margin=margin_on_noise,
         bias=sample.bias,
         prior_variance=prior.variance,
         scale=prior.scale,
         shift_norm=float(np.linalg.norm(prior.shift)),
         step=step,
-        posterior="given" if isinstance(options.posterior, tuple) else options.posterior,
-        n_documents=int(parts.rows.size),
-        n_left_out=int(encoded.n_sentences - parts.rows.size),
+        posterior=posterior,
+        n_documents=n_documents,
+        n_left_out=encoded.n_sentences - n_documents,
         **held_out,
     )
     gibbs = GibbsPosterior(
@@ -243,6 +253,7 @@ def _prior_of(sample: Sample, tokens: Encoded, n: int, complexity: float) -> _Pr
     options = sample.options
     encoder = sample.fitted(tokens)
     inner = token_parts.split_tokens(tokens, 0.75, 0.0, sample.rng)
+    n_inner = inner.sample.ids.size
 
     vectors = vectors_of(encoder, tokens)  # (n_documents, n_dims)
     inner_vectors = None
@@ -260,13 +271,17 @@ def _prior_of(sample: Sample, tokens: Encoded, n: int, complexity: float) -> _Pr
     if options.prior_variance is not None:
         return prior
 
-    square_lengths = (prior.means.astype(float) ** 2).sum(axis=1)  # (n_documents,)
+    squares = prior.means.astype(float) ** 2
+    square_lengths = squares.sum(axis=1)  # (n_documents,)
     length = max(np.sqrt(square_lengths.mean()), 1e-6)
     variances = [float((spread * length) ** 2) for spread in token_parts.SPREADS]
     if inner_vectors is None:
-        return prior._replace(variance=variances[len(variances) // 2])
+        middle = variances[len(variances) // 2]
+        return prior._replace(variance=middle)
 
-    n_inner = inner.sample.ids.size
+    # The sample is larger than this inner one: the complexity is scaled to match.
+    budget = complexity * n_inner / n
+    budget_of_staying = -math.log(sample.delta_each) * n_inner / n
     variance, _ = token_parts.choose(
         prior.calibrate(inner_vectors),
         prior.means[inner.rows],
@@ -275,9 +290,8 @@ def _prior_of(sample: Sample, tokens: Encoded, n: int, complexity: float) -> _Pr
         variances=variances,
         steps=token_parts.STEPS,  # whatever `posterior` is: the prior does not depend on it
         n=max(1, n_inner),
-        # The sample is larger than this inner one: the complexity is scaled to match.
-        budget=complexity * n_inner / n,
-        budget_of_staying=-math.log(sample.delta_each) * n_inner / n,
+        budget=budget,
+        budget_of_staying=budget_of_staying,
     )
     return prior._replace(variance=variance)
 
