@@ -1001,7 +1001,7 @@ def _solve_weighting(
     if weighting == "naive-bayes":
         X, ratios = _weigh_by_ratios(rows, classes[0], training_rows)
 
-    solve_columns = solve
+    solve_columns: Callable[..., Solutions] = solve
     tol = precision.tol
     if rows.are_rare:
         solve_columns = solve_rare
