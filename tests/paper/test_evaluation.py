@@ -323,7 +323,8 @@ def test_every_seed_of_random_vectors_is_scored_on_its_own(noisy, part):
 
     for score in result.scores:
         drawn = extract(NOISY, None, 2.0, score["seed"])
-        train, test = drawn.train, drawn.test
+        train = drawn.train
+        test = drawn.test
         if score["normalize"]:
             train = unit_rows(train)
             test = unit_rows(test)
