@@ -307,7 +307,60 @@ def cold_start() -> str:
     )
 
 
+def printed_loss() -> str:
+    """How far the optimum of the printed loss lies from that of the corrected one."""
+    content = result("printed/loss")
+    rows = []
+    for row in content["rows"]:
+        rows.append([
+            f"{row['method']}, {row['lam']:g}",
+            f"{row['displacement, of |m|']:.3f}",
+            f"{row['distance in displacements']:.1f}",
+            f"{row['cosine']:.3f}",
+            f"{row['variance']:.3f}",
+            f"{row['variance, printed']:.3f}",
+        ])  # fmt: skip
+    header = [
+        "method, λ",
+        r"displacement from the prior, of \|m\|",
+        "printed loss: distance, in displacements",
+        "cosine",
+        "variance",
+        "printed loss: variance",
+    ]
+    return markdown(header, rows) + version(content)
+
+
+def percentage(value: float) -> str:
+    """A proportion in per cent, with three digits."""
+    return f"{100 * value:.3g}%" if value else "0"
+
+
+def printed_optimiser() -> str:
+    """What the literal steps of the printed optimiser lead to, by lambda."""
+    content = result("printed/optimiser")
+    rows = []
+    for row in content["rows"]:
+        rows.append([
+            f"{row['lam']:g}",
+            percentage(row["n >= 184 lam"]),
+            percentage(row["mean lost, literal"]),
+            percentage(row["variance not positive, literal"]),
+            percentage(row["median error, stable"]),
+        ])  # fmt: skip
+    header = [
+        "λ",
+        "n ≥ 184 λ, all training sentences",
+        "mean further from the optimum than 0 is, or not a number",
+        "variance 0 in the end",
+        "stable steps: median error of the mean",
+    ]
+    return markdown(header, rows) + version(content)
+
+
 TABLES = {
+    "printed-loss": printed_loss,
+    "printed-optimiser": printed_optimiser,
     "cold-start": cold_start,
     "comparison": comparison,
     "misses-of-sets": misses_of_sets,

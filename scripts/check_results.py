@@ -209,6 +209,8 @@ GENERATED = {
         for name in ("20news", "banking77", "mr", "subj", "trec")
     },
     "pac_bayes/default": ("pac-bayes",),
+    "printed/loss": ("printed-loss",),
+    "printed/optimiser": ("printed-optimiser",),
     "repeats/simulation": ("caption-repeats",),
     "reproduce": ("paper-accuracy", "paper-differences"),
     "vectors_in_classifier/default": ("dense-parts",),
