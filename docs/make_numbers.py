@@ -294,6 +294,21 @@ def comparison() -> str:
     return markdown(["error rates", *kinds], table) + version(content)
 
 
+def flood() -> str:
+    """Bounds before and after one wrong text was copied, a column for each `repeats`."""
+    content = result("repeats/flood")
+    statements = ("default", "traffic", "copies")
+    rows = []
+    for row in content["rows"]:
+        cells = []
+        for statement in statements:
+            before = rounded_up(row[statement], 3)
+            after = rounded_up(row[f"{statement}, one wrong text copied"], 3)
+            cells.append(f"{before}, {after}")
+        rows.append([row["set"], *cells])
+    return markdown(["before, after", *statements], rows) + version(content)
+
+
 def cold_start() -> str:
     """What a new process costs, in a sentence."""
     rows = {(r["task"], r["program"]): r for r in result("cold/fresh")["rows"]}
@@ -371,6 +386,7 @@ TABLES = {
     "paper-accuracy": paper_accuracy,
     "paper-differences": paper_differences,
     "idf-cost": idf_cost,
+    "flood": flood,
     "growth-slopes": growth_slopes,
     "pac-bayes": pac_bayes,
     "alternatives": alternatives,

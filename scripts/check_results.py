@@ -211,6 +211,7 @@ GENERATED = {
     "pac_bayes/default": ("pac-bayes",),
     "printed/loss": ("printed-loss",),
     "printed/optimiser": ("printed-optimiser",),
+    "repeats/flood": ("flood",),
     "repeats/simulation": ("caption-repeats",),
     "reproduce": ("paper-accuracy", "paper-differences"),
     "vectors_in_classifier/default": ("dense-parts",),
