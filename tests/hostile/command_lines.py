@@ -18,7 +18,7 @@ import pyarrow
 from pyarrow import parquet
 
 from helpers import all_commands
-from hostile.material import LABELLED, TEXTS, write_files
+from hostile.material import LABELLED, TEXTS, tree_of, write_files
 from hostile.running import Case, command, temporary_files
 
 
@@ -33,62 +33,96 @@ def _run(*arguments) -> str:
 
 # ---- tables, for every command that takes texts -------------------------------------------------
 
-_ROWS = [
-    ("id", "text", "label", "predicted"),
-    *((str(n), text, label, label) for n, (text, label) in enumerate(LABELLED)),
-]
-_JSON = [dict(zip(_ROWS[0], row)) for row in _ROWS[1:]]
+COLUMNS = ("id", "text", "label", "predicted")
 
 
-def _csv(rows, comma=",") -> bytes:
-    return "".join(comma.join(row) + "\n" for row in rows).encode()
+def _labelled_rows() -> list[tuple[str, ...]]:
+    rows = []
+    for number, (text, label) in enumerate(LABELLED):
+        rows.append((str(number), text, label, label))
+    return rows
 
 
-def _jsonl(rows) -> bytes:
-    return "".join(json.dumps(row) + "\n" for row in rows).encode()
+ROWS = _labelled_rows()
+RECORDS = [dict(zip(COLUMNS, row)) for row in ROWS]
 
 
-def _parquet(rows) -> bytes:
+def _csv(rows, separator: str = ",") -> bytes:
+    lines = [separator.join(row) + "\n" for row in (COLUMNS, *rows)]
+    return "".join(lines).encode()
+
+
+def _csv_with(*cells: str) -> bytes:
+    """The table with one more row."""
+    return _csv([*ROWS, cells])
+
+
+def _jsonl(records) -> bytes:
+    lines = [json.dumps(record) + "\n" for record in records]
+    return "".join(lines).encode()
+
+
+def _parquet(records) -> bytes:
     written = io.BytesIO()
-    parquet.write_table(pyarrow.Table.from_pylist(rows), written)
+    table = pyarrow.Table.from_pylist(records)
+    parquet.write_table(table, written)
     return written.getvalue()
 
 
 def _with_text(text) -> list[dict]:
-    return [*_JSON, {**_JSON[0], "text": text}]
+    """The records and one more, whose text this is."""
+    odd_record = {**RECORDS[0], "text": text}
+    return [*RECORDS, odd_record]
 
 
-TABLES = {
-    "t.csv": _csv(_ROWS),
-    "t.tsv": _csv(_ROWS, "\t"),
-    "t.jsonl": _jsonl(_JSON),
-    "t.parquet": _parquet(_JSON),
-    "t.csv.gz": gzip.compress(_csv(_ROWS)),
-    "bom.csv": b"\xef\xbb\xbf" + _csv(_ROWS).replace(b"\n", b"\r\n"),
-}
-BAD_TABLES = {
-    "lone.tsv": b'id\ttext\tlabel\n1\t"unclosed good film\tup\n2\tbad film\tdown\n',
-    "lone.csv": b'id,text,label\n1,"unclosed good film,up\n2,bad film,down\n',
-    "comma.csv": _csv([*_ROWS, ("7", "well, well, well", "up", "up")]),
-    "short.csv": _csv([*_ROWS, ("7",)]),
-    "other columns.csv": b"a,b\n1,2\n",
-    "twice.csv": b"text,text,label\ngood,bad,up\n",
-    "utf-16.csv": _csv(_ROWS).decode().encode("utf-16"),
-    "latin-1.csv": _csv([*_ROWS, ("7", "é", "up", "up")]).decode().encode("latin-1"),
-    "null.jsonl": _jsonl(_with_text(None)),
-    "number.jsonl": _jsonl(_with_text(5)),
-    "surrogate.jsonl": _jsonl(_with_text("\ud800")),
-    "list.jsonl": _jsonl([*_JSON, ["a", "b"]]),
-    "array.jsonl": json.dumps(_JSON).encode(),
-    "null.parquet": _parquet(_with_text(None)),
-    "numbers.parquet": _parquet([{"id": 1, "text": 2, "label": 3}]),
-    "cut.parquet": _parquet(_JSON)[:-9],
-    "empty.parquet": b"",
-    "cut.csv.gz": gzip.compress(_csv(_ROWS))[:-9],
-}
+def right_tables() -> Iterator[tuple[str, bytes]]:
+    """Names and contents of files that hold the labelled rows."""
+    yield "t.csv", _csv(ROWS)
+    yield "t.tsv", _csv(ROWS, "\t")
+    yield "t.jsonl", _jsonl(RECORDS)
+    yield "t.parquet", _parquet(RECORDS)
+    yield "t.csv.gz", gzip.compress(_csv(ROWS))
+
+    windows_lines = _csv(ROWS).replace(b"\n", b"\r\n")
+    yield "bom.csv", b"\xef\xbb\xbf" + windows_lines
+
+
+def bad_tables() -> Iterator[tuple[str, bytes]]:
+    """Names and contents of files that no command may read as a table."""
+    yield "lone.tsv", b'id\ttext\tlabel\n1\t"unclosed good film\tup\n2\tbad film\tdown\n'
+    yield "lone.csv", b'id,text,label\n1,"unclosed good film,up\n2,bad film,down\n'
+    yield "comma.csv", _csv_with("7", "well, well, well", "up", "up")
+    yield "short.csv", _csv_with("7")
+    yield "other columns.csv", b"a,b\n1,2\n"
+    yield "twice.csv", b"text,text,label\ngood,bad,up\n"
+
+    yield "utf-16.csv", _csv(ROWS).decode().encode("utf-16")
+    with_accent = _csv_with("7", "é", "up", "up")
+    yield "latin-1.csv", with_accent.decode().encode("latin-1")
+
+    yield "null.jsonl", _jsonl(_with_text(None))
+    yield "number.jsonl", _jsonl(_with_text(5))
+    yield "surrogate.jsonl", _jsonl(_with_text("\ud800"))
+    yield "list.jsonl", _jsonl([*RECORDS, ["a", "b"]])
+    yield "array.jsonl", json.dumps(RECORDS).encode()
+
+    yield "null.parquet", _parquet(_with_text(None))
+    yield "numbers.parquet", _parquet([{"id": 1, "text": 2, "label": 3}])
+    yield "cut.parquet", _parquet(RECORDS)[:-9]
+    yield "empty.parquet", b""
+    yield "cut.csv.gz", gzip.compress(_csv(ROWS))[:-9]
+
+
+# ---- commands that take texts --------------------------------------------------------------------
+
 # Arguments of commands that take texts; any other parameter is its own name.
-_ARGUMENTS = {"a": "classifier", "b": "classifier", "method": "PB-L2", "certificate": "c.json"}
-_ARGUMENTS |= {"output": "new"}
+_ARGUMENTS = {
+    "a": "classifier",
+    "b": "classifier",
+    "method": "PB-L2",
+    "certificate": "c.json",
+    "output": "new",
+}
 _TABLE_ARGUMENTS = {"texts", "data", "first", "second", "sources", "dataset", "text", "paths"}
 _OPTIONS = {
     "vectors train": "-o new --min-count 1 --n-dims 4 --n-epochs 1 --subsample 0",
@@ -107,45 +141,69 @@ _OPTIONS = {
 }
 
 
+_OF_CLASSIFIERS = ("predict", "evaluate", "explain", "report", "monitor")
+
+
+def _value_of(name: str, parameter) -> str:
+    """What the command `name` gets for a parameter."""
+    if parameter.name in _TABLE_ARGUMENTS:
+        return "TABLE"
+    if parameter.name == "model" and name in _OF_CLASSIFIERS:
+        return "classifier"
+    return _ARGUMENTS.get(parameter.name, parameter.name)
+
+
+def _words_of(name: str, parameter) -> list[str]:
+    """The words of a command line for one parameter of the command `name`."""
+    words = []
+    metavar = parameter.metavar or ""
+    if metavar.endswith(("TEXTS", "TEXTS]...")):  # such as MODEL TEXTS, one parameter for both
+        words += [word.lower() for word in ("MODEL", "QUERY") if word in metavar]
+
+    value = _value_of(name, parameter)
+    if parameter.param_type_name == "argument" and (name, parameter.name) != ("verify", "model"):
+        words.append(value)
+    elif parameter.required:
+        words += [parameter.opts[0], value]
+    return words
+
+
 def taking_texts() -> Iterator[tuple[str, list]]:
     """Every command that takes texts, as a command line with TABLE in place of a file."""
-    of_classifiers = ("predict", "evaluate", "explain", "report", "monitor")
     for name, definition in all_commands().items():
         if all(option.name != "text_column" for option in definition.params):
             continue
+
         line = name.split()
         for parameter in definition.params:
-            value = _ARGUMENTS.get(parameter.name, parameter.name)
-            value = "TABLE" if parameter.name in _TABLE_ARGUMENTS else value
-            if (metavar := parameter.metavar or "").endswith(("TEXTS", "TEXTS]...")):
-                line += [word.lower() for word in ("MODEL", "QUERY") if word in metavar]
-            if parameter.param_type_name == "argument" and name + parameter.name != "verifymodel":
-                line.append("classifier" if name in of_classifiers and value == "model" else value)
-            elif parameter.required:
-                line += [parameter.opts[0], value]
+            line += _words_of(name, parameter)
         yield name, [*line, *_OPTIONS.get(name, "").split()]
 
 
-def _table(name, line, content) -> str:
+def _run_on_table(name: str, line: list[str], content: bytes) -> str:
     write_files()
     Path(name).write_bytes(content)
     if line[0] == "verify":
         command("paper", "continuation", "model", name, "-o", "c.json", "--random-state", 0)
-    messages = command(*[name if word == "TABLE" else word for word in line])
-    complete = f"Read {len(LABELLED)} rows of {name}" in messages
-    return "" if complete else f"no message about the rows of {name}: {messages[-200:]!r}"
+
+    words = [name if word == "TABLE" else word for word in line]
+    messages = command(*words)
+
+    if f"Read {len(LABELLED)} rows of {name}" in messages:
+        return ""
+    return f"no message about the rows of {name}: {messages[-200:]!r}"
 
 
 def tables() -> Iterator[Case]:
+    right = list(right_tables())
+    bad = list(bad_tables())
     for name, line in taking_texts():
-        for table, content in {**TABLES, **BAD_TABLES}.items():
-            if table in TABLES and name == "label":
-                continue  # it would open a page
-            yield Case(
-                f"{name} {table}",
-                partial(_table, table, line, content),
-                "ok" if table in TABLES else "refused",
-            )
+        for table, content in right:
+            if name != "label":  # it would open a page
+                yield Case(f"{name} {table}", partial(_run_on_table, table, line, content), "ok")
+        for table, content in bad:
+            run = partial(_run_on_table, table, line, content)
+            yield Case(f"{name} {table}", run, "refused")
 
 
 # ---- options ------------------------------------------------------------------------------------
@@ -242,12 +300,13 @@ def _output(line, output):
     Path("file").write_text("precious")
     Path("folder").mkdir()
     Path("folder", "precious").write_text("precious")
-    before = {path: path.read_bytes() for path in Path().rglob("*") if path.is_file()}
+    before = tree_of(Path())
     option = [] if line.startswith("model") else ["-o"]
     try:
         _run(*line.split(), *option, output)
     finally:
-        changed = [str(p) for p, was in before.items() if not p.exists() or p.read_bytes() != was]
+        after = tree_of(Path())
+        changed = [name for name, content in before.items() if after.get(name) != content]
         if changed:
             raise AssertionError(f"changed or removed: {changed[:4]}")
 
@@ -255,37 +314,55 @@ def _output(line, output):
 def outputs() -> Iterator[Case]:
     for line, place in itertools.product(OUTPUT_LINES, PLACES):
         yield Case(f"{line} to {place}", partial(_output, line, place), "refused")
-    for name in ("v", "v.txt", "v.xyz", "nowhere/v.npy", ".npy"):
-        yield Case(
-            f"embed -o {name}",
-            partial(_output, "embed model t.txt", name),
-            "either" if name == ".npy" else "refused",
-        )
+    embed = partial(_output, "embed model t.txt")
+    for name in ("v", "v.txt", "v.xyz", "nowhere/v.npy"):
+        yield Case(f"embed -o {name}", partial(embed, name), "refused")
+    yield Case("embed -o .npy", partial(embed, ".npy"), "either")
 
 
 # ---- streams and signals: processes of their own ------------------------------------------------
 
 
-def _process(line, *, statuses, use=lambda process: None, n_texts=1, **streams) -> str:
+def _do_nothing(process):
+    pass
+
+
+def _start(line: str, **streams) -> subprocess.Popen:
+    code = "from pacsent.cli import main; main()"
+    defaults = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    words = [sys.executable, "-c", code, *line.split()]
+    return subprocess.Popen(words, **defaults | streams)
+
+
+def _process(line, *, statuses, use=_do_nothing, n_texts=1, **streams) -> str:
     """Start a command, disturb it by `use`, and look at its status and messages."""
     write_files()
     Path("t.txt").write_text("\n".join(TEXTS * n_texts) + "\n")
-    code = "from pacsent.cli import main; main()"
-    defaults = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    process = subprocess.Popen([sys.executable, "-c", code, *line.split()], **defaults | streams)
+    process = _start(line, **streams)
     use(process)
-    messages = (process.communicate(timeout=50)[1] or b"").decode(errors="replace")
+
+    _, errors = process.communicate(timeout=50)
+    messages = (errors or b"").decode(errors="replace")
     if "Traceback" in messages or "Exception ignored" in messages:
         raise AssertionError(messages[-1200:])
-    if process.returncode not in statuses or len(messages.strip().splitlines()) > 6:
+
+    n_lines = len(messages.strip().splitlines())
+    if process.returncode not in statuses or n_lines > 6:
         return f"status {process.returncode} with {messages[-300:]!r}"
     names = temporary_files()
     return f"left behind: {names}" if names else ""
 
 
 def _closed(line, *numbers):
-    streams = {"stdin": None, "stdout": None} if {0, 1} & set(numbers) else {}
-    close = partial(list, map(os.close, numbers))
+    """A command whose file descriptors with these numbers are closed."""
+
+    def close():
+        for number in numbers:
+            os.close(number)
+
+    streams = {}
+    if 0 in numbers or 1 in numbers:
+        streams = {"stdin": None, "stdout": None}
     return _process(line, statuses=(0, 1, 2, 141), preexec_fn=close, **streams)
 
 
@@ -294,26 +371,33 @@ def _full(line):
         return _process(line, statuses=(1,), stdout=full)
 
 
-def _head(process):
+def _read_one_line(process):
     process.stdout.readline()
     process.stdout.close()
     process.stdout = None
 
 
+def _head(line):
+    statuses = (0, 1, 141, -signal.SIGPIPE)
+    return _process(line, statuses=statuses, use=_read_one_line, n_texts=400)
+
+
 def _signalled(line, number):
-    def use(process):
+    def send_signal(process):
         time.sleep(4)
         if process.poll() is None:
             process.send_signal(number)
 
-    return _process(line, statuses=(0, 130, 128 + number), use=use, n_texts=30_000)
+    statuses = (0, 130, 128 + number)
+    return _process(line, statuses=statuses, use=send_signal, n_texts=30_000)
 
 
 def _occupied_port():
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen()
-        return _process(f"serve words --port {other.getsockname()[1]}", statuses=(1,))
+        _, port = other.getsockname()
+        return _process(f"serve words --port {port}", statuses=(1,))
 
 
 PRINTING = (
@@ -338,10 +422,7 @@ def processes() -> Iterator[Case]:
         yield Case(f"{line}, stdout and stderr closed", partial(_closed, line, 1, 2))
         yield Case(f"{line} into a full device", partial(_full, line))
     for line in PRINTING[:2]:
-        statuses = (0, 1, 141, -signal.SIGPIPE)
-        yield Case(
-            f"{line} | head -1", partial(_process, line, statuses=statuses, use=_head, n_texts=400)
-        )
+        yield Case(f"{line} | head -1", partial(_head, line))
     for line in ("embed model", "vectors clean -", "vectors train - -o new"):
         yield Case(f"{line}, stdin closed", partial(_closed, line, 0))
     for line, number in itertools.product(LONG, (signal.SIGTERM, signal.SIGINT)):

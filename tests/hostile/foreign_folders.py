@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 import pacsent
-from hostile import damage
+from hostile import crafted
 from hostile.embedding_servers import KEY, EmbeddingServer
 from hostile.material import TEXTS, Tree, tree_of, write_tree
 from hostile.running import Case, Refused, command
@@ -128,11 +128,11 @@ def _folders_with_text(text: str) -> Iterator[Tree]:
     """The folder "model" as "m", with another text in place of each one in its descriptions."""
     files = tree_of(Path("model"))
     tree = {f"m/{name}": content for name, content in files.items()}
-    for folder in damage.folders_of(tree):
-        config = json.loads(tree[f"{folder}/{damage.CONFIG}"])
+    for folder in crafted.folders_of(tree):
+        config = json.loads(tree[f"{folder}/{crafted.CONFIG}"])
         for path in _paths_of_texts(config):
             changed = _replace(config, path, text)
-            yield damage.signed(tree, folder, config=changed)
+            yield crafted.signed(tree, folder, config=changed)
 
 
 def _url_in_every_text(server: EmbeddingServer) -> None:

@@ -20,7 +20,8 @@ import numpy as np
 
 import pacsent
 from hostile import intact_files
-from hostile.damage import crafted_tree, damage
+from hostile.crafted import crafted_tree
+from hostile.damage import damage
 from hostile.material import TEXTS, Tree, write_tree
 from hostile.running import Case
 from pacsent import (
