@@ -128,6 +128,8 @@ _OPTIONS = {
     "vectors train": "-o new --min-count 1 --n-dims 4 --n-epochs 1 --subsample 0",
     "map": "-o map.html",
     "report": "-o r.html",
+    "evaluate": "--prediction-column predicted",
+    "check": "--no-browser --port 0",
     "label": "--labels up,down --encoder none --no-browser --port 0",
     "train": "--encoder none --no-calibration",
     "audit": "--encoder none",
@@ -141,6 +143,7 @@ _OPTIONS = {
 }
 
 
+_OPENING_PAGES = ("label", "check")
 _OF_CLASSIFIERS = ("predict", "evaluate", "explain", "report", "monitor")
 
 
@@ -199,7 +202,7 @@ def tables() -> Iterator[Case]:
     bad = list(bad_tables())
     for name, line in taking_texts():
         for table, content in right:
-            if name != "label":  # it would open a page
+            if name not in _OPENING_PAGES:
                 yield Case(f"{name} {table}", partial(_run_on_table, table, line, content), "ok")
         for table, content in bad:
             run = partial(_run_on_table, table, line, content)

@@ -66,8 +66,9 @@ OTHERS = [text.replace("own", "other") for text in TEXTS]
 
 @cache
 def classifier(calibration_size=0.5):
+    plain = pacsent.TextClassifier(None)
     certified = pacsent.CertifiedClassifier(
-        pacsent.TextClassifier(None), calibration_size=calibration_size, random_state=0
+        plain, calibration_size=calibration_size, random_state=0
     )
     return certified.fit(OTHERS, LABELS)
 
@@ -82,7 +83,10 @@ def average():
 
 
 def external():
-    return ExternalEncoder(lambda texts: [[len(text), text.count("a")] for text in texts])
+    def measure(texts):
+        return [[len(text), text.count("a")] for text in texts]
+
+    return ExternalEncoder(measure)
 
 
 def _bayes():
@@ -96,12 +100,13 @@ def _index(**options):
 
 
 def _lengths(texts):
-    return np.array([[len(text), text.count("e"), 1.0] for text in texts])
+    rows = [[len(text), text.count("e"), 1.0] for text in texts]
+    return np.array(rows)
 
 
 @cache
 def _student():
-    return pacsent.distill(_lengths, OTHERS, n_subwords=9, n_epochs=1)
+    return pacsent.distill(_lengths, OTHERS, n_subwords=9, n_epochs=1, random_state=0)
 
 
 # Calls by their names: functions of the texts alone, those that read token lists as well, and those
@@ -149,7 +154,7 @@ def _external_stream(texts):
 
 @calls("sentences.distill")
 def _distill(texts):
-    student = pacsent.distill(_lengths, texts, n_subwords=9, n_epochs=1)
+    student = pacsent.distill(_lengths, texts, n_subwords=9, n_epochs=1, random_state=0)
     return student.encode(OTHERS)
 
 
@@ -158,39 +163,47 @@ def _certify_student(texts):
     return str(sentences.certify_student(_student(), texts, _lengths(TEXTS)))
 
 
+def _found(index):
+    """What an index finds for one query, and how many texts it has."""
+    hits = index.search(TEXTS[3], k=5)
+    return [hit.text for hit in hits], len(index)
+
+
 @calls("search.Index.add")
 def _add(texts):
     index = pacsent.Index(average())
     index.add(texts)
-    return [hit.text for hit in index.search(TEXTS[3], k=5)], len(index)
+    return _found(index)
 
 
 @calls("search.Index.search")
 def _search(texts):
-    return [[hit.id for hit in hits] for hits in _index().search(texts, k=3)]
+    results = _index().search(texts, k=3)
+    return [[hit.id for hit in hits] for hits in results]
 
 
 @calls("search.Index.update")
 def _update(texts):
     index = _index(lexical=True)
     index.update(range(len(TEXTS)), texts)
-    return [hit.text for hit in index.search(TEXTS[3], k=5)], len(index)
+    return _found(index)
 
 
 @calls("search.Index.certify")
 def _certify_index(texts):
-    certificate = _index(lexical=True).certify(texts, range(len(TEXTS)), k=2)
-    return str(certificate)
+    index = _index(lexical=True)
+    return str(index.certify(texts, range(len(TEXTS)), k=2))
 
 
 @calls("search.rerank")
 def _rerank(texts):
-    return [hit.text for hit in search.rerank(TEXTS[3], texts, average())]
+    hits = search.rerank(TEXTS[3], texts, average())
+    return [hit.text for hit in hits]
 
 
 @calls("search.clusters")
 def _clusters(texts):
-    return search.clusters(texts, 3, encoder=average()).labels
+    return search.clusters(texts, 3, encoder=average(), random_state=0).labels
 
 
 @calls("classify.TextClassifier.fit")
@@ -223,10 +236,11 @@ def _report(texts):
 
 @calls("classify.check_labels")
 def _check_labels(texts):
-    checked = classify.check_labels(
-        texts, LABELS, ask=lambda row, text: LABELS[row], random_state=0
-    )
-    return checked[0]
+    def answer(row, text):
+        return LABELS[row]
+
+    checked = classify.check_labels(texts, LABELS, ask=answer, random_state=0)
+    return checked.labels
 
 
 @calls("classify.next_to_label")
@@ -299,7 +313,8 @@ def _verify(texts):
 
 @calls("certify.compare")
 def _compare(texts):
-    return str(certify.compare(classifier(), classifier(0.4), texts, LABELS, overlap="drop"))
+    other = classifier(0.4)
+    return str(certify.compare(classifier(), other, texts, LABELS, overlap="drop"))
 
 
 @calls("certify.DriftMonitor.update")
@@ -386,9 +401,13 @@ def _certify_documents(texts):
 # ---- functions of rows of any kind ---------------------------------------------------------------
 
 
+# Numbers, not sentences: a certificate says of rows that are no texts how they were compared.
+
+
 @calls("certify.certify_predictions", _ANY_ROWS)
 def _certify_predictions(texts):
-    return str(certify.certify_predictions(LABELS, LABELS, texts=texts, random_state=0))
+    certificate = certify.certify_predictions(LABELS, LABELS, texts=texts, random_state=0)
+    return certificate.n, certificate.error_upper
 
 
 @calls("certify.certify_predictions of sets", _ANY_ROWS)
@@ -397,7 +416,7 @@ def _certify_sets(texts):
     certificate = certify.certify_predictions(
         sets, sets, classes=["down", "up"], texts=texts, random_state=0
     )
-    return str(certificate)
+    return certificate.n, certificate.error_upper, certificate.macro_f1_lower
 
 
 TABLE = {**_TEXTS_ALONE, **_OR_TOKENS, **_ANY_ROWS}
@@ -427,20 +446,7 @@ NOT_TEXTS = {
 }
 
 
-# Kinds of rows that are no texts, but can be compared.
-ROWS = {
-    "token lists",
-    "a table of two columns",
-    "an array of one column",
-    "an array of two columns",
-    "numbers",
-    "texts of bytes",
-}
-OMITTED = {
-    ("search.Index.search", "a string"): "one query",
-    ("certify.certify_predictions", "None"): "texts are optional",
-    ("certify.certify_predictions of sets", "None"): "texts are optional",
-}
+# ---- the public functions that take texts --------------------------------------------------------
 
 
 def public_calls() -> set[str]:
@@ -462,7 +468,8 @@ def _functions_of(public) -> list[Callable]:
         return [public]
     if not inspect.isclass(public):
         return []
-    attributes = [getattr(public, name, None) for name in dir(public) if not name.startswith("_")]
+    names = [name for name in dir(public) if not name.startswith("_")]
+    attributes = [getattr(public, name, None) for name in names]
     return [inspect.unwrap(attribute) for attribute in attributes if callable(attribute)]
 
 
@@ -474,40 +481,142 @@ def _takes_texts(function: Callable) -> bool:
     return not PARAMETERS.isdisjoint(parameters)
 
 
-# name -> (how to make it from texts, "ok" with what a list gives, or "refused")
-KINDS: dict[str, tuple[Callable, str]] = {
-    "a tuple": (tuple, "ok"),
-    "a generator": (lambda texts: (text for text in texts), "ok"),
-    "an array": (np.array, "ok"),
-    "an object array": (lambda texts: np.array(texts, dtype=object), "ok"),
-    "a Series": (lambda texts: pd.Series(texts, index=range(len(texts), 0, -1)), "ok"),
-    "a table of one column": (lambda texts: pd.DataFrame({"body": texts}), "ok"),
-    "a pyarrow table of one column": (lambda texts: pa.table({"body": texts}), "ok"),
-    "token lists": (lambda texts: [text.split() for text in texts], "tokens"),
-    "a table of two columns": (lambda texts: pd.DataFrame({"a": texts, "b": texts}), "refused"),
-    "a set": (set, "refused"),
-    "a dict": (dict.fromkeys, "refused"),
-    "bytes": (lambda texts: texts[0].encode(), "refused"),
-    "an array of one column": (lambda texts: np.array(texts)[:, None], "refused"),
-    "an array of two columns": (lambda texts: np.array([texts, texts]).T, "refused"),
-    "a number": (len, "refused"),
-    "None": (lambda texts: None, "refused"),
-    "numbers": (lambda texts: list(range(len(texts))), "refused"),
-    "a gap": (lambda texts: [*texts[1:], None], "refused"),
-    "a nan": (lambda texts: [*texts[1:], float("nan")], "refused"),
-    "texts of bytes": (lambda texts: [text.encode() for text in texts], "refused"),
-    "a string": (lambda texts: texts[0], "refused"),  # for some a file, which is missing
-    "a path": (lambda texts: Path("nowhere.txt"), "refused"),
+# ---- what is passed as texts ---------------------------------------------------------------------
+
+# name -> (how to make it from texts, "ok" with what a list gives, "tokens" or "refused")
+KINDS: dict[str, tuple[Callable, str]] = {}
+
+
+def kind(name: str, expected: str):
+    """Adds a function to KINDS: it makes something of this kind from texts."""
+
+    def add(make):
+        KINDS[name] = (make, expected)
+        return make
+
+    return add
+
+
+kind("a tuple", "ok")(tuple)
+kind("an array", "ok")(np.array)
+kind("a set", "refused")(set)
+kind("a dict", "refused")(dict.fromkeys)
+kind("a number", "refused")(len)
+
+
+@kind("a generator", "ok")
+def _generator(texts):
+    return (text for text in texts)
+
+
+@kind("an object array", "ok")
+def _object_array(texts):
+    return np.array(texts, dtype=object)
+
+
+@kind("a Series", "ok")
+def _series(texts):
+    return pd.Series(texts, index=range(len(texts), 0, -1))
+
+
+@kind("a table of one column", "ok")
+def _table(texts):
+    return pd.DataFrame({"body": texts})
+
+
+@kind("a pyarrow table of one column", "ok")
+def _pyarrow_table(texts):
+    return pa.table({"body": texts})
+
+
+@kind("token lists", "tokens")
+def _token_lists(texts):
+    return [text.split() for text in texts]
+
+
+@kind("a table of two columns", "refused")
+def _table_of_two_columns(texts):
+    return pd.DataFrame({"a": texts, "b": texts})
+
+
+@kind("bytes", "refused")
+def _bytes(texts):
+    return texts[0].encode()
+
+
+@kind("an array of one column", "refused")
+def _array_of_one_column(texts):
+    return np.array(texts)[:, None]
+
+
+@kind("an array of two columns", "refused")
+def _array_of_two_columns(texts):
+    return np.array([texts, texts]).T
+
+
+@kind("None", "refused")
+def _none(texts):
+    return None
+
+
+@kind("numbers", "refused")
+def _numbers(texts):
+    return list(range(len(texts)))
+
+
+@kind("a gap", "refused")
+def _gap(texts):
+    return [*texts[1:], None]
+
+
+@kind("a nan", "refused")
+def _nan(texts):
+    return [*texts[1:], float("nan")]
+
+
+@kind("texts of bytes", "refused")
+def _texts_of_bytes(texts):
+    return [text.encode() for text in texts]
+
+
+@kind("a string", "refused")  # for some functions a file, which is missing
+def _string(texts):
+    return texts[0]
+
+
+@kind("a path", "refused")
+def _path(texts):
+    return Path("nowhere.txt")
+
+
+# Kinds of rows that are no texts, but can be compared.
+ROWS = {
+    "token lists",
+    "a table of two columns",
+    "an array of one column",
+    "an array of two columns",
+    "numbers",
+    "texts of bytes",
 }
+OMITTED = {
+    ("search.Index.search", "a string"): "one query",
+    ("certify.certify_predictions", "None"): "texts are optional",
+    ("certify.certify_predictions of sets", "None"): "texts are optional",
+}
+
+# ---- cases --------------------------------------------------------------------------------------
 
 
 def _same(output, right) -> bool:
-    if isinstance(output, (list, tuple)) and isinstance(right, (list, tuple)):
-        return len(output) == len(right) and all(map(_same, output, right))
     if isinstance(output, np.ndarray):
         equal_nan = output.dtype.kind == "f"
-        return output.shape == right.shape and np.array_equal(output, right, equal_nan=equal_nan)
-    return output == right
+        return np.array_equal(output, right, equal_nan=equal_nan)
+    if not isinstance(output, list | tuple):
+        return output == right
+
+    if not isinstance(right, list | tuple) or len(output) != len(right):
+        return False
+    return all(_same(item, right_item) for item, right_item in zip(output, right))
 
 
 @cache
