@@ -20,7 +20,7 @@ FAST   := not slow and not extra and not benchmark and not gpu
 export PYTHONDONTWRITEBYTECODE =
 
 .DEFAULT_GOAL := help
-.PHONY: help kernels demo test test-levels test-sanitizers check test-rest test-all test-extras test-benchmarks test-gpu fuzz hostile bench check-results pages docs docs-open dist format clean
+.PHONY: help kernels demo test test-levels test-sanitizers check test-rest test-all test-extras test-benchmarks test-gpu coverage changelog fuzz hostile bench check-results pages docs docs-open dist format clean
 
 help:            ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 14
