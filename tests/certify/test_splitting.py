@@ -499,6 +499,18 @@ def test_a_certificate_of_predictions_is_checked_with_them(fitted):
         certificate.verify(labels, texts, labels)
 
 
+def test_what_stays_unchecked_of_predictions_that_are_given_is_listed(fitted):
+    _, texts, labels = fitted
+    certificate = certify_predictions(labels, labels, texts=texts)
+
+    verified = certificate.verify(labels, texts, labels)
+
+    assert verified.unchecked == (
+        "provenance, labels corrected after predictions, choices beyond corrections, "
+        "the model beyond its predictions"
+    )
+
+
 def test_near_duplicates_stay_in_one_fold():
     """The labels are coins: a copy in another fold would make them predictable."""
     rng = np.random.default_rng(3)
