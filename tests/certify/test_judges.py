@@ -167,6 +167,64 @@ def test_the_rates_and_the_bound_for_new_texts_hold_by_themselves(monkeypatch):
     assert certificate.error_upper < certificate.new_error_upper < 0.4
 
 
+# ---- Numbers by hand ----
+
+
+def judge_100_labels(n_rows):
+    """The counts of a judge of two classes: 100 of the rows have a label, and it is right for 85.
+
+    It calls three rows in five "a": 50 of 55 labelled ones that are "a", and 10 of 45 that are not.
+    It disagrees with a tenth of the predictions, of which 6 of 10 labelled ones are wrong.
+    """
+    n_disagree = n_rows // 10
+    n_judged_a = n_rows * 3 // 5
+    return {
+        "judge_counts": {"disagree": [n_disagree, 10, 6], "agree": [n_rows - n_disagree, 90, 3]},
+        "judge_class_counts": {
+            "a": [n_judged_a, 60, 55, 50],
+            "b": [n_rows - n_judged_a, 40, 45, 35],
+        },
+    }
+
+
+def test_the_bound_for_new_texts_does_without_the_judge_where_the_batch_is_small():
+    bounds = judges.judge_bounds(judge_100_labels(n_rows=29_990), DELTA)
+
+    assert bounds["new_error_upper"] == binomial.upper_limit(9, 100, DELTA)
+
+
+def test_the_bound_for_new_texts_spends_a_fifth_of_delta_on_the_step_from_a_large_batch():
+    n_rows = 30_000
+    of_batch = binomial.stratified_limit((6, 3), (10, 90), (3_000, 27_000), 0.8 * DELTA)
+    n_errors_of_batch = round(of_batch * n_rows)
+
+    bounds = judges.judge_bounds(judge_100_labels(n_rows), DELTA)
+
+    assert bounds["new_error_upper"] == pytest.approx(
+        binomial.upper_limit(n_errors_of_batch, n_rows, 0.2 * DELTA), rel=1e-9
+    )
+
+
+def test_the_rates_of_a_judge_have_the_intervals_of_their_counts():
+    rates = judges.judge_bounds(judge_100_labels(n_rows=1_000), DELTA)["judge_rates"]
+
+    assert tuple(rates["accuracy"]) == binomial.two_sided_limits(85, 100, DELTA)
+    assert tuple(rates["sensitivity"]["a"]) == binomial.two_sided_limits(50, 55, DELTA)
+    assert tuple(rates["specificity"]["a"]) == binomial.two_sided_limits(35, 45, DELTA)
+    assert tuple(rates["sensitivity"]["b"]) == binomial.two_sided_limits(35, 45, DELTA)
+    assert tuple(rates["specificity"]["b"]) == binomial.two_sided_limits(50, 55, DELTA)
+
+
+def test_the_frequency_of_a_class_is_between_stratified_limits_with_half_of_delta_each():
+    """The strata are the rows that the judge calls "a", and the others."""
+    most_a = binomial.stratified_limit((50, 5), (60, 40), (600, 400), DELTA / 2)
+    most_others = binomial.stratified_limit((35, 10), (40, 60), (400, 600), DELTA / 2)
+
+    rates = judges.judge_bounds(judge_100_labels(n_rows=1_000), DELTA)["judge_rates"]
+
+    assert rates["frequency"]["a"] == [1 - most_others, most_a]
+
+
 # ---- Certificates ----
 
 
