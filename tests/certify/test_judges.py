@@ -9,6 +9,7 @@ from scipy import stats
 
 from helpers import invoke
 from pacsent.bounds import binomial
+from pacsent.bounds.rounding import interval, rounded_up
 from pacsent.certify import certify_predictions, judges, read_certificate
 
 DELTA = 0.1
@@ -238,6 +239,17 @@ def test_a_certificate_with_a_judge_is_read_back(certified_batch):
     _, certificate = certified_batch
 
     assert read_certificate(certificate.to_json()) == certificate
+
+
+def test_the_bound_for_new_texts_and_the_accuracy_of_the_judge_are_printed(certified_batch):
+    _, certificate = certified_batch
+    limit = rounded_up(certificate.new_error_upper)
+    accuracy = interval(certificate.judge_rates["accuracy"])
+
+    statements = dict(certificate.statements())
+
+    assert f"at most {limit} are wrong if" in statements["New texts"]
+    assert f"right for {accuracy} of texts" in statements["Judge"]
 
 
 def verify(certificate, batch, of_labelled):

@@ -20,6 +20,7 @@ from pacsent.certify.near_duplicates import (
     sketches,
 )
 from pacsent.datasets import load_banking, load_books
+from pacsent.text.ngrams import NGrams
 
 
 def largest_cosines(known, new):
@@ -89,6 +90,48 @@ def test_the_same_texts_are_found_as_by_comparing_all(kind, rng):
     found = KnownTexts(sketches(known)).are_near(new)
 
     assert_array_equal(found, cosines >= MIN_COSINE)
+
+
+def test_a_text_at_the_least_cosine_is_near():
+    """One of four words, and the start with it: two of eight that are equally rare, hence 1/2."""
+    known = KnownTexts(sketches(["no other day comes"]))
+
+    assert known.are_near(["no", "no end"]).tolist() == [True, False]
+
+
+def test_a_word_that_is_not_known_is_as_rare_as_one_that_no_known_text_has():
+    """The idf is ln 2 + 1, and two of four ids are shared: the cosine is 0.5085."""
+    known = KnownTexts(sketches(["no"]))
+
+    assert known.are_near(["no end", "no end comes"]).tolist() == [True, False]
+
+
+@pytest.fixture
+def words_and_pairs():
+    """Two texts, and their words and pairs of words with the counts."""
+    texts = ["a dull film with no plot", "so good"]
+    grams = NGrams.of(texts, (1, 2))
+    return texts, (grams, grams.counts(texts))
+
+
+def test_sketches_are_of_words_and_pairs_of_words_whoever_counts_them(words_and_pairs):
+    texts, counted = words_and_pairs
+
+    hashes = sketches(texts, counted)
+
+    # The start of a text and its first word are a pair too.
+    assert (hashes > 0).sum(axis=1).tolist() == [6 + 6, 2 + 2]
+    assert_array_equal(sketches(texts), hashes)
+
+
+def test_sketches_of_texts_with_invisible_characters_are_those_of_what_is_seen(words_and_pairs):
+    texts, _ = words_and_pairs
+    disguised = [text.replace("o", "o\u200b") for text in texts]
+    grams = NGrams.of(disguised, (1, 2))
+
+    hashes = sketches(disguised, (grams, grams.counts(disguised)))
+
+    assert_array_equal(hashes, sketches(texts))
 
 
 def test_few_known_texts_are_listed_for_a_new_one():
