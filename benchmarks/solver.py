@@ -233,7 +233,8 @@ def _solve_softmax(design, labels, jobs, way, tol):
 @contextmanager
 def solver(way):
     """The search with another solver; yields the seconds spent in it."""
-    own_solve, own_tasks = fitting.solve, fitting._tasks
+    own_solve = fitting.solve
+    own_tasks = fitting._make_tasks
     used = {"seconds": 0.0}
     solve = own_solve if way == "pacsent" else solve_by(way)
 
@@ -247,16 +248,18 @@ def solver(way):
         """Everything that can share a design in one call."""
         if weighting != "tf-idf":
             return own_tasks(weighting, problems, are_rare)
-        return [(weighting, list(part)) for _, part in groupby(problems, lambda one: one[0])]
+        by_fold = groupby(problems, lambda problem: problem.fold)
+        return [fitting._Task(weighting, list(part)) for _, part in by_fold]
 
     fitting.solve = timed
     if way != "pacsent":
-        fitting._tasks = tasks_of_folds
+        fitting._make_tasks = tasks_of_folds
     try:
         with sklearn.config_context(assume_finite=True, skip_parameter_validation=True):
             yield used
     finally:
-        fitting.solve, fitting._tasks = own_solve, own_tasks
+        fitting.solve = own_solve
+        fitting._make_tasks = own_tasks
 
 
 # ---- measuring -----------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import groupby, product, starmap
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -793,11 +794,11 @@ class CrossValidation:
             for candidate in candidates:
                 self._decisions[candidate, f] = np.empty((n_fold_rows, n_columns))
 
-        tasks = []
+        tasks: list[_Task] = []
         for weighting in _SINGLE_WEIGHTINGS:
             pairs = [candidate.pair for candidate in candidates if candidate.weighting == weighting]
-            problems = list(product(folds, self.rows.columns, pairs))
-            tasks += _tasks(weighting, problems, self.rows.are_rare)
+            problems = list(starmap(_FoldProblem, product(folds, self.rows.columns, pairs)))
+            tasks += _make_tasks(weighting, problems, self.rows.are_rare)
 
         work = partial(self._solve_task, held_out_X=held_out_X)
         _in_threads(work, tasks, self.n_threads)
@@ -811,17 +812,14 @@ class CrossValidation:
         X.data *= np.repeat(factors, row_sizes)
         return X
 
-    def _solve_task(
-        self, task: tuple[str, list[tuple]], held_out_X: dict[int, sparse.csr_matrix]
-    ) -> None:
-        """Solve the problems (fold, class, pair) of a task, and write their decision values."""
-        weighting, problems = task
-        fold, classes, pair = np.array(problems).T  # (n_problems,) each
+    def _solve_task(self, task: "_Task", held_out_X: dict[int, sparse.csr_matrix]) -> None:
+        """Solve the problems of a task, `_FoldProblem`s, and write their decision values."""
+        fold, classes, pair = np.array(task.problems).T  # (n_problems,) each
         training_rows = np.flatnonzero(self.folds.of != fold[0])
         Cs, dense_scales = np.ascontiguousarray(self.pairs[pair].T)
         solutions, ratios = _solve_weighting(
             self.rows,
-            weighting,
+            task.weighting,
             classes,
             training_rows,
             Cs,
@@ -839,7 +837,7 @@ class CrossValidation:
             solved = np.flatnonzero(fold == f)
             decisions = solutions.take(solved).decisions(X, E)  # (n_fold_rows, n_solved)
             for problem, problem_decisions in zip(solved, decisions.T):
-                candidate = Candidate(weighting, int(pair[problem]))
+                candidate = Candidate(task.weighting, int(pair[problem]))
                 column = classes[problem] - self.rows.columns[0]
                 self._decisions[candidate, f][:, column] = problem_decisions
 
@@ -852,15 +850,43 @@ def _list_parts(candidates: Iterable[Candidate]) -> list[Candidate]:
     return sorted(parts)
 
 
-def _tasks(weighting: str, problems: list[tuple], are_rare: bool) -> list[tuple[str, list[tuple]]]:
-    """Problems (fold, class, ...) that are solved together, each list with its weighting."""
+class _FoldProblem(NamedTuple):
+    """A regression of cross-validation: it leaves a fold out, and has a pair of scales."""
+
+    fold: int
+    column: int  # the class
+    pair: int
+
+
+class _MixtureProblem(NamedTuple):
+    """A regression on all rows, and its weight in the mixture."""
+
+    fold: int  # -1: none is left out
+    column: int  # the class
+    C: float
+    dense_scale: float
+    weight: float
+
+
+class _Task(NamedTuple):
+    """Regressions under a single weighting that are solved together."""
+
+    weighting: str
+    problems: Sequence[_FoldProblem | _MixtureProblem]
+
+
+def _make_tasks(
+    weighting: str, problems: Sequence[_FoldProblem | _MixtureProblem], are_rare: bool
+) -> list[_Task]:
+    """Problems, sorted by fold and class, divided into those that are solved together."""
     if weighting == "tf-idf":
         size = _RARE_COLUMNS_PER_SOLVE if are_rare else _COLUMNS_PER_SOLVE
-        parts = [problems[start : start + size] for start in range(0, len(problems), size)]
-    else:
-        by_fold_and_class = groupby(problems, lambda problem: problem[:2])
-        parts = [list(part) for _, part in by_fold_and_class]
-    return [(weighting, part) for part in parts]
+        starts = range(0, len(problems), size)
+        return [_Task(weighting, problems[start : start + size]) for start in starts]
+
+    # Under naive Bayes' ratios, only those of one fold and class share their features.
+    by_fold_and_class = groupby(problems, attrgetter("fold", "column"))
+    return [_Task(weighting, list(part)) for _, part in by_fold_and_class]
 
 
 def _in_threads(work: Callable, tasks: list, n_threads: int) -> list:
@@ -888,15 +914,10 @@ def fit_mixture(
     if shares.ndim == 1:
         shares = np.repeat(shares[:, None], n_columns, axis=1)
 
-    tasks = []
-    weight_of_problem = _weigh_problems(rows, table, shares)
+    tasks: list[_Task] = []
     for weighting in _SINGLE_WEIGHTINGS:
-        problems = [
-            (-1, *problem[1:], weight)
-            for problem, weight in weight_of_problem.items()
-            if problem[0] == weighting
-        ]
-        tasks += _tasks(weighting, sorted(problems), rows.are_rare)
+        problems = _mixture_problems(rows, table, shares, weighting)
+        tasks += _make_tasks(weighting, problems, rows.are_rare)
 
     sparse_weights = np.zeros((rows.X.shape[1], n_columns), np.float32)
     dense_weights = np.zeros((rows.E.shape[1], n_columns), np.float32)
@@ -909,31 +930,35 @@ def fit_mixture(
     return Linear(sparse_weights, dense_weights, intercept.astype(np.float64))
 
 
-def _weigh_problems(rows: Labelled, table: list[dict], shares: np.ndarray) -> dict[tuple, float]:
-    """The weight of each problem: a single weighting, a class, C, and the scale of the vectors.
+def _mixture_problems(
+    rows: Labelled, table: list[dict], shares: np.ndarray, weighting: str
+) -> list[_MixtureProblem]:
+    """The regressions under a single weighting that have a weight, by class and scales.
 
-    `shares` is (n_candidates, n_columns).
+    `shares` is (n_candidates, n_columns). A candidate of both weightings gives half to each.
     """
-    weights: dict[tuple, float] = defaultdict(float)
+    weights: dict[tuple[int, float, float], float] = defaultdict(float)
     for row, candidate_shares in zip(table, shares):
         parts = _PARTS[row["weighting"]]
+        if weighting not in parts:
+            continue
         for number in np.flatnonzero(candidate_shares > 0):
             column = rows.columns[number]
-            share_of_part = candidate_shares[number] / len(parts)
-            for weighting in parts:
-                problem = (weighting, column, row["C"], row["dense_scale"])
-                weights[problem] += share_of_part
-    return weights
+            weights[column, row["C"], row["dense_scale"]] += candidate_shares[number] / len(parts)
+
+    problems = []
+    for (column, C, dense_scale), weight in sorted(weights.items()):
+        problems.append(_MixtureProblem(-1, column, C, dense_scale, weight))
+    return problems
 
 
-def _solve_mixture_task(task: tuple[str, list[tuple]], rows: Labelled) -> _PartialSum:
-    """The weighted sum of the solutions of a task, (-1, class, C, scale, weight), on all rows."""
-    weighting, problems = task
-    columns = [np.array(values) for values in zip(*problems)]
+def _solve_mixture_task(task: _Task, rows: Labelled) -> _PartialSum:
+    """The weighted sum of the solutions of a task, of `_MixtureProblem`s, on all rows."""
+    columns = [np.array(values) for values in zip(*task.problems)]
     _, classes, Cs, dense_scales, weights = columns  # (n_problems,) each
     all_rows = np.arange(len(rows.labels))
     solutions, ratios = _solve_weighting(
-        rows, weighting, classes, all_rows, Cs, dense_scales, precision=_FINAL
+        rows, task.weighting, classes, all_rows, Cs, dense_scales, precision=_FINAL
     )
 
     # Solutions of one class are added up.
