@@ -138,7 +138,8 @@ class _LogRank:
 
 
 def retrieval(data):
-    from pacsent.paper.method_rows import ROWS, Texts, features
+    from pacsent.paper.features import Texts, features
+    from pacsent.paper.method_rows import ROWS
 
     pairs, news = datasets.load("stsb", data), datasets.load("20news", data)
     base_labels, labels = np.asarray(news.train_labels), np.asarray(news.test_labels)

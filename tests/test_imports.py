@@ -57,6 +57,6 @@ def test_every_import_of_our_own_modules_resolves(folder, monkeypatch):
 def test_an_import_that_does_not_resolve_is_found(tmp_path, monkeypatch):
     monkeypatch.setattr(sys.modules[__name__], "ROOT", tmp_path)
     path = tmp_path / "bad.py"
-    path.write_text("def f():\n    from pacsent.paper.method_rows import Source, Texts\n")
+    path.write_text("def f():\n    from pacsent.paper.method_rows import Source, Row\n")
     [line] = unresolved(path)
     assert line == "bad.py:2: pacsent.paper.method_rows has no Source"

@@ -18,7 +18,8 @@ from pacsent import WordVectors, make_encoder, progress, save
 from pacsent.arrays import unit_rows
 from pacsent.paper import benchmark_datasets as datasets
 from pacsent.paper import evaluation, reproduction
-from pacsent.paper.method_rows import ROWS, Features, Row
+from pacsent.paper.features import Features
+from pacsent.paper.method_rows import ROWS, Row
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,8 @@ from pacsent import WordVectors, paper
 from pacsent.arrays import unit_rows
 from pacsent.bounds import pac_bayes as bounds
 from pacsent.paper import evaluation, printed, reproduction
-from pacsent.paper.method_rows import ROWS, features
+from pacsent.paper.features import features
+from pacsent.paper.method_rows import ROWS
 from pacsent.paper.printed import sgd, word_training
 from pacsent.paper.printed.bound_over_posteriors import terms
 from pacsent.sentences import AverageVectorizer, PBNegVectorizer

@@ -14,17 +14,9 @@ import numpy as np
 import pacsent
 from pacsent.arrays import unit_rows
 from pacsent.paper import regressions
+from pacsent.paper.features import Features, Texts, features, from_estimator, unit_length
 from pacsent.paper.labelled import Dataset
-from pacsent.paper.method_rows import (
-    PAPER_DATASETS,
-    ROWS,
-    Features,
-    Row,
-    Texts,
-    features,
-    from_estimator,
-    unit_length,
-)
+from pacsent.paper.method_rows import PAPER_DATASETS, ROWS, Row
 from pacsent.progress import bar
 from pacsent.sentences.external_encoders import BaseEncoder, as_encoder
 from pacsent.storage import is_model_name
