@@ -174,6 +174,7 @@ class Diagnostics:
         has_proba = self.proba is not None
         learning_curve = None if self.curve is None else str(self.curve)
         audit = None if self.audit is None else self.audit.to_dict()
+
         return {
             "n": self.n,
             "accuracy": self.accuracy,

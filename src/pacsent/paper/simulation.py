@@ -8,7 +8,7 @@ same documents show what happens to the paper's own bound, whose prior is built 
 
 import warnings
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -48,8 +48,14 @@ MEASURED = {
 }
 KINDS = tuple(MEASURED)
 
-# Bound and true risk of a replicate, and those of the paper's own bound (0 where it has none).
-_Replicate = tuple[float, float, float, float]
+
+class _Replicate(NamedTuple):
+    """Bound and true risk of a replicate, and those of the paper's own bound, if it has one."""
+
+    bound: float
+    risk: float
+    paper_bound: float = 0.0
+    paper_risk: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -409,6 +415,7 @@ class Trial:
         values = {"delta": self.delta, "random_state": seed}
         values |= options
         values |= self.options  # those of the caller replace the others
+
         encoder = AverageVectorizer(words, n_jobs=1)
         sample = prepare(encoder, documents, options_class(**values))
         return module.measure(sample)
@@ -450,7 +457,7 @@ class _Redrawn:
             losses = _squared_losses(gibbs, words, target)
 
         paper_bound, paper_risk = _paper_bound_and_risk(words, encoded, phi, trial.delta)
-        return certificate.error_upper, weight @ losses, paper_bound, paper_risk
+        return _Replicate(certificate.error_upper, weight @ losses, paper_bound, paper_risk)
 
 
 def _squared_losses(gibbs: GibbsPosterior, words: WordVectors, target: np.ndarray) -> np.ndarray:
@@ -518,7 +525,7 @@ class _Continuing:
         rows = rng.integers(0, self.encoded.n_sentences, self.n_drawn)
         sample = self.encoded.take(rows)
         certificate, measured = trial(rng, self.language.words, sample, "continuation")
-        return certificate.error_upper, self.true_risk(measured.rule), 0.0, 0.0
+        return _Replicate(certificate.error_upper, self.true_risk(measured.rule))
 
     def true_risk(self, rule: continuation.Rule) -> float:
         """Mean over the whole population, noise by its exact distribution."""
@@ -554,7 +561,7 @@ class _Heuristics(_Continuing):
             losses = chosen.heuristics.expected_losses(self.encoded)
             self.risks = losses.mean(axis=0)
         risk = float(chosen.weights @ self.risks)
-        return certificate.error_upper, risk, 0.0, 0.0
+        return _Replicate(certificate.error_upper, risk)
 
 
 class _Drifting(_Continuing):
@@ -583,7 +590,7 @@ class _Drifting(_Continuing):
         following = words.vocabulary.count(tail.take(gibbs.parts.rows))
         risks = _risks(gibbs, words, following)
         weight = gibbs.parts.n_sample / gibbs.parts.n_sample.sum()
-        return certificate.error_upper, float(weight @ risks), 0.0, 0.0
+        return _Replicate(certificate.error_upper, float(weight @ risks))
 
 
 class _Population:
@@ -609,7 +616,7 @@ class _Population:
         risk = self.true_risk(rng, gibbs)
         phi = self.phi[rows]
         paper_bound, paper_risk = _paper_bound_and_risk(words, sample, phi, trial.delta)
-        return certificate.error_upper, risk, paper_bound, paper_risk
+        return _Replicate(certificate.error_upper, risk, paper_bound, paper_risk)
 
     def learn_posterior(self, sample: Encoded) -> tuple[np.ndarray, np.ndarray]:
         """Word posteriors that depend on the sample: a word leans to the documents it is in."""

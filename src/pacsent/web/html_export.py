@@ -275,6 +275,7 @@ def _answer_rule(classifier: Any, error: float | None) -> dict[str, Any]:
     set_delta = divide_delta(abstaining.delta, classifier.n_candidates)
     sentences = (rule.no_answers, rule.statement, rule.no_sets)
     statement = " ".join(filter(None, sentences))
+
     return {
         "error": rule.error,
         "threshold": rule.threshold,

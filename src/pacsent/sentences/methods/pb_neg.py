@@ -289,6 +289,7 @@ class PBNegVectorizer(ObjectiveTerms, NegativeSampling):
         self.n_iter_ = np.concatenate(n_iter)
         self.gradient_norm_ = np.concatenate(norms)
         self.error_ = np.concatenate(errors)
+
         is_converged = np.concatenate(converged)
         self.n_unconverged_ = int((~is_converged).sum())
         if self.n_unconverged_:

@@ -185,6 +185,7 @@ class WordPBNegVectorizer(ObjectiveTerms, NegativeSampling):
         B = np.asarray(B_hat[words], dtype=np.float32)
         steps = learning_rates(self.n_epochs, self.learning_rate)
         is_shown = bool(self.verbose)
+
         with (
             one_blas_thread(),
             bar("w-PB-neg", total=self.n_epochs, unit="epochs", enabled=is_shown) as progress,
@@ -202,6 +203,7 @@ class WordPBNegVectorizer(ObjectiveTerms, NegativeSampling):
                 rng=np.random.default_rng(seed),
                 callback=lambda epoch: progress.advance(),
             )
+
         are_finite = np.isfinite(mu).all() and np.isfinite(rho).all()
         if not are_finite:
             raise ValueError(
