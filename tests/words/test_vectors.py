@@ -21,49 +21,86 @@ def input_only(toy_word_vectors):
     return WordVectors(toy_word_vectors.vocabulary, toy_word_vectors.input_vectors)
 
 
-def test_words_have_two_vectors_and_counts_that_are_never_invented(toy_word_vectors, input_only):
+def test_words_have_two_vectors(toy_word_vectors):
     assert_array_equal(toy_word_vectors.input("good"), [0.5, 0.5])
     assert_array_equal(toy_word_vectors.output("good"), [1.0, 0.5])
 
-    assert len(toy_word_vectors) == toy_word_vectors.n_words == 4
-    assert "film" in toy_word_vectors and "movie" not in toy_word_vectors
-    assert list(toy_word_vectors.words) == ["film", "good", "quiet", "nil"]
-    assert_array_equal(toy_word_vectors.counts, [40, 30, 20, 10])
 
-    assert WordVectors(Vocabulary(["a", "b"]), table([1, 0], [0, 1])).counts is None
+def test_word_vectors_contain_their_words(toy_word_vectors):
+    assert len(toy_word_vectors) == 4
+    assert toy_word_vectors.n_words == 4
+    assert "film" in toy_word_vectors
+    assert "movie" not in toy_word_vectors
+    assert list(toy_word_vectors.words) == ["film", "good", "quiet", "nil"]
+
+
+def test_counts_are_those_of_the_vocabulary_and_never_invented(toy_word_vectors):
+    without_counts = WordVectors(Vocabulary(["a", "b"]), table([1, 0], [0, 1]))
+
+    assert_array_equal(toy_word_vectors.counts, [40, 30, 20, 10])
+    assert without_counts.counts is None
+
+
+def test_word_vectors_print_their_size_and_what_is_missing(toy_word_vectors, input_only):
     assert repr(toy_word_vectors) == "WordVectors(n_words=4, n_dims=2)"
     assert repr(input_only) == "WordVectors(n_words=4, n_dims=2, input vectors only)"
 
 
-def test_cosines_are_compared_with_the_scores_of_a_file(tmp_path):
-    words = WordVectors(Vocabulary(list("abcd")), table([1, 0], [4, 3], [0, 2], [-1, 0]))
-    path, lines = tmp_path / "p.tsv", "#\na b 9\nb c 9.5\na c 3\na d -1\na e 1\n".replace(" ", "\t")
-    path.write_text(f"one\tother\tscore\n{lines}")  # of cosines 0.8, 0.6, 0 and -1
-    assert score_correlation(words, path) == (pytest.approx(0.8), 4, 1)
+PAIRS = "a\tb\t9\nb\tc\t9.5\na\tc\t3\na\td\t-1\na\te\t1\n"  # of cosines 0.8, 0.6, 0 and -1
 
-    path.write_text(f"{lines}b\td\t1.2.3")
+
+@pytest.fixture
+def four_words():
+    """Vectors of a, b, c and d: e is missing."""
+    return WordVectors(Vocabulary(list("abcd")), table([1, 0], [4, 3], [0, 2], [-1, 0]))
+
+
+def test_cosines_are_compared_with_the_scores_of_a_file(four_words, tmp_path):
+    path = tmp_path / "p.tsv"
+    path.write_text(f"one\tother\tscore\n#\n{PAIRS}")
+
+    correlation, n_pairs, n_missing = score_correlation(four_words, path)
+
+    assert correlation == pytest.approx(0.8)
+    assert n_pairs == 4
+    assert n_missing == 1
+
+
+def test_a_line_without_a_score_is_named(four_words, tmp_path):
+    path = tmp_path / "p.tsv"
+    path.write_text(f"#\n{PAIRS}b\td\t1.2.3")
+
     with pytest.raises(ValueError, match=r"Line 7 of .*p.tsv must be WORD.*Got 'b\\td\\t1.2.3'"):
-        score_correlation(words, path)
+        score_correlation(four_words, path)
 
 
-def test_tables_are_read_only_and_the_callers_array_is_neither_copied_nor_locked():
+def test_the_callers_array_is_neither_copied_nor_locked():
     mine = table([1, 0], [0, 1])
+
     words = WordVectors(Vocabulary(["a", "b"]), mine)
 
     assert np.shares_memory(words.input_vectors, mine)
-    for array in (words.input_vectors[0], words.input("a")):
+    mine[0, 0] = 1.0  # still the caller's own
+
+
+def test_vectors_are_read_only(toy_word_vectors):
+    for array in (toy_word_vectors.input_vectors[0], toy_word_vectors.input("film")):
         with pytest.raises(ValueError, match=r"read-only"):
             array[0] = 5
 
-    mine[0, 0] = 1.0  # still the caller's own
 
-    for frozen, names in (
-        (words, ("vocabulary", "input_vectors", "output_vectors", "training", "subwords")),
-        (words.vocabulary, ("words", "counts", "normalize", "unknown", "index")),
-    ):
-        for name in names:
-            with pytest.raises(AttributeError, match=r"no setter|can't set"):
-                setattr(frozen, name, None)
+@pytest.mark.parametrize(
+    "name", ["vocabulary", "input_vectors", "output_vectors", "training", "subwords"]
+)
+def test_parts_of_word_vectors_cannot_be_replaced(toy_word_vectors, name):
+    with pytest.raises(AttributeError, match=r"no setter|can't set"):
+        setattr(toy_word_vectors, name, None)
+
+
+@pytest.mark.parametrize("name", ["words", "counts", "normalize", "unknown", "index"])
+def test_parts_of_a_vocabulary_cannot_be_replaced(toy_word_vectors, name):
+    with pytest.raises(AttributeError, match=r"no setter|can't set"):
+        setattr(toy_word_vectors.vocabulary, name, None)
 
 
 @pytest.mark.parametrize(
@@ -91,86 +128,144 @@ def test_an_answer_that_does_not_exist_is_named_and_ways_out_are_given(input_onl
 
 def test_roles_swap_the_tables(toy_word_vectors):
     A_hat, B_hat = toy_word_vectors.roles()
-    swapped = toy_word_vectors.roles(swap=True)
+    swapped_A_hat, swapped_B_hat = toy_word_vectors.roles(swap=True)
 
-    assert A_hat is swapped[1] is toy_word_vectors.input_vectors
-    assert B_hat is swapped[0] is toy_word_vectors.output_vectors
+    assert A_hat is toy_word_vectors.input_vectors
+    assert B_hat is toy_word_vectors.output_vectors
+    assert swapped_A_hat is B_hat
+    assert swapped_B_hat is A_hat
 
 
 def test_neighbours_by_hand(toy_word_vectors):
-    # input: film (1, 0), good (.5, .5), quiet (0, -1); nil has no direction
+    """Input vectors: film (1, 0), good (.5, .5), quiet (0, -1); nil has no direction."""
     near = toy_word_vectors.most_similar("film", n=100)
-    assert [word for word, _ in near] == ["good", "quiet"]
-    assert_allclose([cosine for _, cosine in near], [np.sqrt(0.5), 0.0], atol=1e-7)
 
-    # the output rows closest to (1, 0): good (1, .5), film (0, 1), quiet (-1, .5)
+    words, cosines = zip(*near)
+    assert words == ("good", "quiet")
+    assert_allclose(cosines, [np.sqrt(0.5), 0.0], atol=1e-7)
+
+
+def test_neighbours_among_output_vectors_by_hand(toy_word_vectors):
+    """The output vectors closest to (1, 0): good (1, .5), film (0, 1), quiet (-1, .5)."""
     near = toy_word_vectors.most_similar("film", among="output")
-    assert [word for word, _ in near] == ["good", "film", "quiet"]
-    assert_allclose(near[0][1], 1 / np.sqrt(1.25), rtol=1e-6)
 
-    back = toy_word_vectors.most_similar("film", table="output", among="input", n=1)
-    assert back == [("good", pytest.approx(np.sqrt(0.5)))]
+    words, cosines = zip(*near)
+    assert words == ("good", "film", "quiet")
+    assert_allclose(cosines[0], 1 / np.sqrt(1.25), rtol=1e-6)
+
+
+def test_neighbours_of_an_output_vector_among_input_vectors_by_hand(toy_word_vectors):
+    [(word, cosine)] = toy_word_vectors.most_similar("film", table="output", among="input", n=1)
+
+    assert word == "good"
+    assert cosine == pytest.approx(np.sqrt(0.5))
 
 
 def test_neighbours_of_a_vector_agree_with_a_plain_computation(rng):
     vectors = rng.normal(size=(500, 7)).astype(np.float16)
-    words = WordVectors(Vocabulary([f"w{i}" for i in range(500)]), vectors)
-
+    names = np.array([f"w{i}" for i in range(500)])
+    words = WordVectors(Vocabulary(names.tolist()), vectors)
     query = rng.normal(size=7)
-    wide = vectors.astype(float)
-    cosines = wide @ query / np.linalg.norm(wide, axis=1) / np.linalg.norm(query)
-    expected = np.argsort(-cosines)[:10]
 
     found = words.most_similar(query, n=10)
-    assert [word for word, _ in found] == [f"w{i}" for i in expected]
-    assert_allclose([cosine for _, cosine in found], cosines[expected], rtol=1e-5)
+
+    wide = vectors.astype(float)
+    lengths = np.linalg.norm(wide, axis=1) * np.linalg.norm(query)
+    cosines = wide @ query / lengths
+    nearest = np.argsort(-cosines)[:10]
+    found_words, found_cosines = zip(*found)
+    assert_array_equal(found_words, names[nearest])
+    assert_allclose(found_cosines, cosines[nearest], rtol=1e-5)
 
 
 SQUARE = table([1, 0], [0, 1])
-BAD_TABLES = [
-    ([[1.0]], None, TypeError, "input_vectors must be a NumPy array. Got list"),
-    (np.zeros(2, np.float32), None, ValueError, r"shape \(n_words, n_dims\). Got shape \(2,\)"),
-    (np.zeros((2, 3), np.int32), None, ValueError, "float32 or float16. Got int32"),
-    (np.zeros((3, 3), np.float32), None, ValueError, r"vocabulary \(2\). Got 3 rows"),
-    (table([1, np.nan], [0, 1]), None, ValueError, r"finite numbers.* row 0 \('a'\)"),
-    (table([1, 0], [0, -np.inf]), None, ValueError, r"finite numbers.* row 1 \('b'\)"),
-    (SQUARE, table([1], [1]), ValueError, r"\(2 dimensions\). Got 1"),
-    (SQUARE, table([1, 1]), ValueError, "output_vectors must be one row"),
-]
 
 
-def test_bad_tables_are_refused():
-    vocabulary = Vocabulary(["a", "b"])
-    for input_vectors, output_vectors, error, message in BAD_TABLES:
-        with pytest.raises(error, match=message):
-            WordVectors(vocabulary, input_vectors, output_vectors)
+@pytest.mark.parametrize(
+    ("input_vectors", "message"),
+    [
+        ([[1.0]], "input_vectors must be a NumPy array. Got list"),
+        (np.zeros(2, np.float32), r"shape \(n_words, n_dims\). Got shape \(2,\)"),
+        (np.zeros((2, 3), np.int32), "float32 or float16. Got int32"),
+        (np.zeros((3, 3), np.float32), r"vocabulary \(2\). Got 3 rows"),
+        (table([1, np.nan], [0, 1]), r"finite numbers.* row 0 \('a'\)"),
+        (table([1, 0], [0, -np.inf]), r"finite numbers.* row 1 \('b'\)"),
+    ],
+)
+def test_bad_input_vectors_are_refused(input_vectors, message):
+    error = TypeError if isinstance(input_vectors, list) else ValueError
+    with pytest.raises(error, match=message):
+        WordVectors(Vocabulary(["a", "b"]), input_vectors)
 
+
+@pytest.mark.parametrize(
+    ("output_vectors", "message"),
+    [
+        (table([1], [1]), r"\(2 dimensions\). Got 1"),
+        (table([1, 1]), "output_vectors must be one row"),
+    ],
+)
+def test_output_vectors_of_another_shape_are_refused(output_vectors, message):
+    with pytest.raises(ValueError, match=message):
+        WordVectors(Vocabulary(["a", "b"]), SQUARE, output_vectors)
+
+
+def test_subwords_are_as_wide_as_the_vectors():
     subwords = Subwords(np.zeros((5, 3), np.float32), 3, 6)
-    with pytest.raises(ValueError, match=r"subwords must be as wide.*\(2 dimensions\). Got 3"):
-        WordVectors(vocabulary, SQUARE, subwords=subwords)
 
+    with pytest.raises(ValueError, match=r"subwords must be as wide.*\(2 dimensions\). Got 3"):
+        WordVectors(Vocabulary(["a", "b"]), SQUARE, subwords=subwords)
+
+
+def test_lengths_of_ngrams_of_subwords_are_in_order():
     with pytest.raises(ValueError, match=r"1 <= min_n <= max_n"):
         Subwords(np.zeros((5, 3), np.float32), 4, 3)
 
+
+def test_numbers_that_overflow_in_half_precision_are_refused():
+    words = WordVectors(Vocabulary(["a", "b"]), 1e6 * SQUARE)
+
     with pytest.raises(ValueError, match=r"finite numbers"):
-        WordVectors(vocabulary, 1e6 * SQUARE).astype(np.float16)
+        words.astype(np.float16)
+
+
+def test_half_precision_is_that_of_both_tables(toy_word_vectors):
+    half = toy_word_vectors.astype(np.float16)
+
+    assert half.input_vectors.dtype == np.float16
+    assert half.output_vectors.dtype == np.float16
+    assert half.astype("float16") is half
+
+
+def test_equal_tables_have_the_same_digest(toy_word_vectors):
+    same = WordVectors(
+        Vocabulary(list(toy_word_vectors.words)),
+        toy_word_vectors.input_vectors.copy(),
+        toy_word_vectors.output_vectors.copy(),
+    )
+    pickled = pickle.loads(pickle.dumps(toy_word_vectors))
+
+    digest = toy_word_vectors.digest()
+    assert len(digest) == 64
+    assert same.digest() == digest
+    assert pickled.digest() == digest
 
 
 def test_the_digest_depends_on_words_tables_and_precision(toy_word_vectors, input_only):
-    tables = toy_word_vectors.input_vectors.copy(), toy_word_vectors.output_vectors.copy()
-    same = WordVectors(Vocabulary(list(toy_word_vectors.words)), *tables)
-    pickled = pickle.loads(pickle.dumps(toy_word_vectors))
-
-    assert same.digest() == pickled.digest() == toy_word_vectors.digest()
-    assert len(same.digest()) == 64
-    assert clone(toy_word_vectors, safe=False) is toy_word_vectors
-
-    renamed = WordVectors(Vocabulary(["film", "good", "quiet", "null"]), *tables)
+    renamed = WordVectors(
+        Vocabulary(["film", "good", "quiet", "null"]),
+        toy_word_vectors.input_vectors,
+        toy_word_vectors.output_vectors,
+    )
     half = toy_word_vectors.astype(np.float16)
-    assert half.input_vectors.dtype == half.output_vectors.dtype == np.float16
-    assert half.astype("float16") is half
 
-    assert len({words.digest() for words in (same, input_only, renamed, half)}) == 4
+    digests = {words.digest() for words in (toy_word_vectors, input_only, renamed, half)}
+
+    assert len(digests) == 4
+
+
+def test_a_clone_of_word_vectors_is_themselves(toy_word_vectors):
+    assert clone(toy_word_vectors, safe=False) is toy_word_vectors
 
 
 def fasttext_rows(word, n_buckets, min_n, max_n):
@@ -203,24 +298,40 @@ def test_subword_rows_agree_with_a_plain_loop(rng, min_n, max_n):
         assert rows[offsets[i] : offsets[i + 1]].tolist() == expected
 
 
-def test_unknown_words_have_input_vectors_through_subwords_only(rng, toy_word_vectors):
+@pytest.fixture
+def with_subwords(rng, toy_word_vectors):
+    """The four words, and vectors of n-grams of three and four characters."""
     buckets = rng.normal(size=(10, 2)).astype(np.float32)
-    words = WordVectors(
+    return WordVectors(
         toy_word_vectors.vocabulary,
         toy_word_vectors.input_vectors,
         toy_word_vectors.output_vectors,
         subwords=Subwords(buckets, 3, 4),
     )
 
-    expected = buckets[fasttext_rows("films", 10, 3, 4)].mean(axis=0)
-    assert_allclose(words.input("films"), expected, rtol=1e-6)
-    assert_array_equal(words.input("film"), [1, 0])
 
-    assert words.most_similar("films", n=1)
+def test_the_input_vector_of_an_unknown_word_is_the_mean_of_its_subwords(with_subwords):
+    rows = fasttext_rows("films", 10, 3, 4)
+    expected = with_subwords.subwords.vectors[rows].mean(axis=0)
+
+    assert_allclose(with_subwords.input("films"), expected, rtol=1e-6)
+    assert with_subwords.most_similar("films", n=1)
+
+
+def test_the_input_vector_of_a_known_word_is_its_own(with_subwords):
+    assert_array_equal(with_subwords.input("film"), [1, 0])
+
+
+def test_an_unknown_word_has_no_output_vector(with_subwords):
     with pytest.raises(ValueError, match=r"'films' is not among"):
-        words.output("films")
-    with pytest.raises(ValueError, match=r"too short for an n-gram of 3 to 4"):
-        words.input("")
+        with_subwords.output("films")
 
-    # the vocabulary, and with it every vectorizer, leaves OOV words out
-    assert words.vocabulary.encode(["films film"]).ids.size == 1
+
+def test_a_word_without_ngrams_has_no_vector(with_subwords):
+    with pytest.raises(ValueError, match=r"too short for an n-gram of 3 to 4"):
+        with_subwords.input("")
+
+
+def test_the_vocabulary_and_with_it_every_vectorizer_leaves_unknown_words_out(with_subwords):
+    encoded = with_subwords.vocabulary.encode(["films film"])
+    assert encoded.ids.size == 1
