@@ -138,5 +138,8 @@ def caption(name: str, version: Callable[[dict], str]) -> str:
     source, sentence = CAPTIONS[name]
     measured = version(result(source)).strip()
     return textwrap.fill(
-        f"{sentence()} {measured}", LINE_LENGTH, break_long_words=False, break_on_hyphens=False
+        f"<small>{sentence()} {measured}</small>",
+        LINE_LENGTH,
+        break_long_words=False,
+        break_on_hyphens=False,
     )
