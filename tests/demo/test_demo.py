@@ -8,10 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from browsers import open_page, until
 from helpers import invoke, run_python
 from pacsent import load
 from pacsent.datasets import load_banking, load_books
-from pacsent.demo import write_tables
+from pacsent.demo import tutorial, write_tables
+from pacsent.demo.charts import guarantees
 
 
 def test_there_are_a_hundred_passages_of_each_of_thirty_books():
@@ -109,7 +111,10 @@ def test_the_python_of_a_page_of_the_demo_prints_what_the_page_shows(demo, name)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "targets"),
-    [("index.html", {"bank.html"}), ("bank.html", {"index.html", "classifier.html"})],
+    [
+        ("index.html", {"bank.html", "classifier.html"}),
+        ("bank.html", {"index.html", "classifier.html"}),
+    ],
 )
 def test_a_page_of_the_demo_needs_nothing_but_its_folder(demo, name, targets):
     links = re.findall(r'(?:src|href)\s*=\s*"([^"#][^"]*)"', _markup(demo[0] / name))
@@ -121,7 +126,7 @@ def test_a_page_of_the_demo_needs_nothing_but_its_folder(demo, name, targets):
 def test_the_first_page_has_its_sections_and_a_figure_in_each(demo):
     markup = _markup(demo[0] / "index.html")
     assert re.findall(r"<h2[^>]*><span>(\d)</span>", markup) == list("123456789")
-    assert markup.count("data-chart=") == 8
+    assert markup.count("data-chart=") == 7
 
 
 @pytest.mark.slow
@@ -150,6 +155,99 @@ def test_the_classifier_of_messages_keeps_its_guarantees_and_notices_other_inten
 def test_the_readme_states_the_error_rate_that_the_demo_measures(demo):
     readme = (Path(__file__).parents[2] / "README.md").read_text()
     assert f"{demo[1]['bank']['test_error']:.1%} of the predictions are wrong" in readme
+
+
+def _one_line(text):
+    return " ".join(text.split())
+
+
+START = (Path(__file__).parents[2] / "docs" / "start.md").read_text("utf-8")
+
+
+@pytest.mark.parametrize("step", tutorial.steps(), ids=lambda step: step.name)
+def test_the_tutorial_of_the_documentation_has_the_text_and_code_of_each_step(step):
+    [section] = re.findall(rf"^## {re.escape(step.title)}\n(.*?)(?=^## |\Z)", START, re.M | re.S)
+
+    assert re.findall(r"```python\n(.*?)\n```", section, re.S) == [p.code for p in step.parts]
+    for part in step.parts:
+        assert part.text in _one_line(section)
+
+
+def test_the_tutorial_of_the_documentation_has_the_steps_in_order_and_the_commands():
+    titles = re.findall(r"^## (.+)", START, re.M)
+
+    assert titles[: len(tutorial.steps())] == [step.title for step in tutorial.steps()]
+    assert f"```\n{tutorial.SHELL}\n```" in START
+
+
+def test_the_tutorial_of_the_documentation_ends_with_what_it_has_shown():
+    [section] = re.findall(r"^## What you have seen\n(.*?)(?=^## )", START, re.M | re.S)
+
+    shown = [text.lower() for text in re.findall(r"^- \[(.+)\]\(\S+\)", section, re.M)]
+    assert shown == [text.lower() for _, text in tutorial.SEEN]
+
+
+@pytest.mark.slow
+def test_the_tutorial_of_the_documentation_prints_what_the_page_shows(demo):
+    outputs = re.findall(r"```output\n(.*?)```", START, re.S)
+
+    shown = _one_line(_blocks(demo[0] / "bank.html", "output"))
+    number = re.compile(r"-?\d+(?:\.\d+)?")
+    printed = _one_line(" ".join(outputs))
+    assert number.sub("#", shown) == number.sub("#", printed)
+    differences = [
+        abs(float(one) - float(other))
+        for one, other in zip(number.findall(shown), number.findall(printed), strict=True)
+    ]
+    assert max(differences) <= 0.011
+
+
+RATES = {"test_error": 0.085, "error_upper": 0.2122, "answered_error": 0.15, "missed": 0.04}
+
+
+def test_the_summary_of_a_page_rounds_guaranteed_rates_up():
+    lines = guarantees(RATES, 0.1)
+
+    assert [line.guaranteed for line in lines] == ["21.3%", "10.0%", "10.0%"]
+    assert [line.measured for line in lines] == ["8.5%", "15.0%", "4.0%"]
+
+
+def test_the_summary_of_a_page_marks_a_measured_rate_above_its_guarantee():
+    assert [line.is_kept for line in guarantees(RATES, 0.1)] == [True, False, True]
+
+
+@pytest.fixture
+def page_of_messages(chromium, demo):
+    """The second page of the demo in a browser that is as wide as a phone."""
+    page = open_page(chromium, (demo[0] / "bank.html").as_uri(), width=390, height=844)
+    until(page, "document.body.dataset.drawn === 'yes'")
+    return page
+
+
+@pytest.mark.slow
+@pytest.mark.extra(needs="browser")
+def test_the_code_of_the_demo_is_copied_by_a_button(page_of_messages):
+    page = page_of_messages
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+
+    page.locator(".code button").first.click()
+
+    until(page, "document.querySelector('.code button').textContent === 'Copied'")
+    copied = page.evaluate("navigator.clipboard.readText()")
+    assert copied == tutorial.steps()[0].parts[0].code
+
+
+@pytest.mark.slow
+@pytest.mark.extra(needs="browser")
+def test_the_contents_of_the_demo_stay_in_view_and_show_the_place(page_of_messages):
+    page = page_of_messages
+
+    page.evaluate("document.getElementById('search').scrollIntoView({behavior: 'instant'})")
+
+    until(page, "document.querySelector('[aria-current]')?.hash === '#search'")
+    assert page.locator(".contents").bounding_box()["y"] == 0
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    assert page.problems == []
 
 
 def test_the_tables_of_the_demo_are_for_the_shell(tmp_path):

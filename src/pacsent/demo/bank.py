@@ -12,8 +12,9 @@ from pacsent.bounds.rounding import rounded_up
 from pacsent.certify import DriftMonitor
 from pacsent.classify import TextClassifier
 from pacsent.datasets import load_banking
-from pacsent.demo import charts
+from pacsent.demo import charts, tutorial
 from pacsent.demo.tables import N_LABELLED, draw_messages
+from pacsent.demo.tutorial import ERROR, MESSAGE, MESSAGES, MONITOR_STEP, N_MONITORED
 from pacsent.files import replacing
 from pacsent.paper.figures import altair_found, chart_runtime
 from pacsent.predict import CertifiedClassifier
@@ -21,10 +22,6 @@ from pacsent.search import Index
 from pacsent.text.pages import render
 from pacsent.web import export_html
 
-ERROR = 0.1  # error rate that abstention and prediction sets must not exceed
-QUERY = "the machine kept my money but my account was charged"
-N_MONITORED = 400  # messages of each stream that the drift monitor reads
-MONITOR_STEP = 10  # messages that arrive together
 STREAMS = ("new messages about the same intents", "messages about other intents")
 
 
@@ -37,8 +34,8 @@ def run(
 ) -> dict[str, Any]:
     """Take the steps of the tutorial on Banking77, and write it with their results.
 
-    The page, `out`/bank.html, shows the Python of each step (templates/demo_bank.html), which is
-    what this function calls. Returns the numbers on the page. `random_state` draws the labelled
+    The page, `out`/bank.html, shows the Python of each step (`tutorial`), which is what this
+    function calls. Returns the numbers on the page. `random_state` draws the labelled
     messages; `say` is called with each line of progress.
     """
     started = time.perf_counter()
@@ -57,10 +54,10 @@ def run(
     certificate = classifier.certificate_
     is_wrong = classifier.predict(new_texts) != truth
     test_error = float(np.mean(is_wrong))
-    error_upper = rounded_up(certificate.error_upper, 3)
+    error_upper = rounded_up(100 * certificate.error_upper, 1)
     say(
-        f"Certified: at most {error_upper} of its predictions are wrong, with 95% confidence. On "
-        f"the new messages: {test_error:.3f}"
+        f"Certified: at most {error_upper}% of its predictions are wrong, with 95% confidence. On "
+        f"the new messages: {test_error:.1%}"
     )
 
     careful = classifier.abstain(error=ERROR)
@@ -69,8 +66,8 @@ def run(
     is_wrong_answer = answers[is_answered] != truth[is_answered]
     answered_error = float(np.mean(is_wrong_answer))
     say(
-        f"Abstention, error at most {ERROR}: it answers {is_answered.mean():.0%} of the messages; "
-        f"{answered_error:.3f} of the answers are wrong"
+        f"Abstention, error at most {ERROR:.0%}: it answers {is_answered.mean():.1%} of the "
+        f"messages; {answered_error:.1%} of the answers are wrong"
     )
 
     prediction_sets = classifier.predict_set(new_texts, error=ERROR)
@@ -78,14 +75,14 @@ def run(
     is_missed = [intent not in labels for intent, labels in zip(truth, prediction_sets)]
     missed = float(np.mean(is_missed))
     say(
-        f"Prediction sets, missing the intent for at most {ERROR} of the messages: "
-        f"{sizes.mean():.2f} intents on average; {missed:.3f} missed"
+        f"Prediction sets, missing the intent for at most {ERROR:.0%} of the messages: "
+        f"{sizes.mean():.2f} intents on average; {missed:.1%} missed"
     )
 
     index = Index("english")
     index.add(new_texts)
-    hits = index.search(QUERY, 3)
-    say(f"Search for {QUERY!r}: {hits[0].text!r}")
+    hits = index.search(tutorial.QUERY, tutorial.N_HITS)
+    say(f"Search for {tutorial.QUERY!r}: {hits[0].text!r}")
 
     streams = (new_texts, _other_messages(messages.intents))
     evidence, alarms = _monitor(classifier, streams, random_state, say)
@@ -104,28 +101,50 @@ def run(
         "alarms": alarms,
         "seconds": time.perf_counter() - started,
     }
-    shown = int(np.argmax(sizes > 1))  # the first message with several possible intents
-    examples = [(messages.texts[row], messages.intents[row]) for row in labelled[:3]]
+    outputs = {
+        "certificate": certificate.summary(),
+        "test_error": f"{test_error:.1%} of the predictions are wrong",
+        "answers": f"{careful}\n{is_answered.mean():.1%} of the messages are answered\n"
+        f"{answered_error:.1%} of the answers are wrong",
+        "sets": f"{sizes.mean():.2f} intents on average\n{missed:.1%} of the sets miss the intent",
+        "messages_sets": _sets_of_messages(classifier),
+        "explanation": _explanation(classifier),
+        "hits": "\n".join(hit.text for hit in hits),
+        "alarms": "\n".join(f"alarm at message {alarms.get(name)}" for name in STREAMS),
+    }
     specifications: list[dict] = []
     if altair_found():
-        specifications = _charts(numbers, sizes, evidence)
+        specifications = _charts(sizes, evidence)
     _write_page(
         Path(out) / "bank.html",
         numbers,
         charts=specifications,
-        random_state=random_state,
-        examples=examples,
-        classifier=classifier,
-        careful=careful,
-        message=str(new_texts[shown]),
-        message_set=prediction_sets[shown],
-        hits=hits,
+        steps=tutorial.steps(random_state),
+        outputs=outputs,
+        examples=[(messages.texts[row], messages.intents[row]) for row in labelled[:3]],
     )
 
     path = Path(out) / "classifier.html"
     export_html(classifier, path, title="Messages to a bank", error=ERROR, overwrite=True)
     say(f"The classifier in one file, for any browser: {path}")
     return numbers
+
+
+def _sets_of_messages(classifier: CertifiedClassifier) -> str:
+    """The prediction sets of the messages of the tutorial, a line for each."""
+    prediction_sets = classifier.predict_set(MESSAGES, error=ERROR)
+    return "\n".join(f"{message} {labels}" for message, labels in zip(MESSAGES, prediction_sets))
+
+
+def _explanation(classifier: CertifiedClassifier) -> str:
+    """The explanation of the message of the tutorial, and the intent of the second rank."""
+    probabilities = classifier.predict_proba([MESSAGE])[0]  # (n_intents,)
+    second = np.argsort(probabilities)[-2]
+    runner_up = classifier.classes_[second]
+    return (
+        f"{classifier.explain(MESSAGE)}\n"
+        f"Runner-up: {runner_up} (probability {probabilities[second]:.3f})"
+    )
 
 
 def _other_messages(intents: np.ndarray) -> list[str]:
@@ -139,18 +158,19 @@ def _other_messages(intents: np.ndarray) -> list[str]:
 
 def _write_page(path: Path, numbers: dict[str, Any], **results: Any) -> None:
     """Write the tutorial with these results."""
-    shown_numbers = dict(numbers)
-    alarms = shown_numbers.pop("alarms")
     page = render(
         "demo_bank.html",
         title="pacsent tutorial: a classifier whose error rate is certified",
-        query=QUERY,
         error_upper_percent=rounded_up(100 * numbers["error_upper"], 1),
-        monitored=(N_MONITORED, MONITOR_STEP),
-        alarm_places=[alarms.get(name) for name in STREAMS],
+        n_labelled=numbers["n_labelled"],
+        n_new=numbers["n_new"],
+        test_error=numbers["test_error"],
+        seconds=numbers["seconds"],
+        rates=charts.guarantees(numbers, ERROR),
+        seen=tutorial.SEEN,
+        shell=tutorial.SHELL,
         runtime=chart_runtime() if altair_found() else "",
         **results,
-        **shown_numbers,
     )
     with replacing(path, parents=True) as file:
         file.write(page.encode())
@@ -181,10 +201,6 @@ def _monitor(
     return evidence, alarms
 
 
-def _charts(numbers: dict, sizes: np.ndarray, evidence: list[dict]) -> list[dict]:
-    """Vega-Lite specifications: sizes of prediction sets, error against bound, drift."""
-    return [
-        charts.set_sizes(sizes),
-        charts.guarantees(numbers, ERROR),
-        charts.drift(evidence),
-    ]
+def _charts(sizes: np.ndarray, evidence: list[dict]) -> list[dict]:
+    """Vega-Lite specifications: sizes of prediction sets, drift."""
+    return [charts.set_sizes(sizes), charts.drift(evidence)]

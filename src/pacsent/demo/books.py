@@ -175,9 +175,9 @@ def run(
     _write_page(
         Path(out) / "index.html",
         numbers,
-        charts=_charts(words, path, scores, bound_rows, variances, table, numbers),
+        charts=_charts(words, path, scores, bound_rows, variances, table),
         random_state=random_state,
-        summary=certificate.summary(),
+        certificate=certificate.summary(),
         sentence=sentence,
         shape=mean.shape,
         neighbours=_neighbours(words),
@@ -193,6 +193,7 @@ def _write_page(path: Path, numbers: dict[str, Any], **results: Any) -> None:
         title="pacsent: the paper, and what it proves",
         runtime=chart_runtime() if altair_found() else "",
         error=ERROR,
+        rates=charts.guarantees(numbers, ERROR),
         word_bound_text=rounded_up(numbers["word_bound"], 3),
         prior_bound_text=rounded_up(numbers["prior_bound"], 3),
         error_upper_text=rounded_up(numbers["error_upper"], 3),
@@ -523,7 +524,6 @@ def _charts(
     bound_rows: list[dict],
     variances: list[dict],
     table: list[dict],
-    numbers: dict[str, Any],
 ) -> list[dict]:
     if not altair_found():
         return []
@@ -535,5 +535,4 @@ def _charts(
         charts.stacked_bound(bound_rows),
         charts.variances(variances),
         charts.accuracies(table),
-        charts.guarantees(numbers, ERROR),
     ]

@@ -1,6 +1,6 @@
-"""Charts of the demo's pages, as Vega-Lite specifications by Altair."""
+"""Charts of the demo: Vega-Lite specifications by Altair, and the summary of both pages."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,6 +15,9 @@ PURPLE = "#b0489e"
 DARK_RED = "#7a1f1f"
 
 DASHED = [4, 4]  # lengths of a dash and of a gap
+
+# Place of the largest rate on a line of width 1; right of it there is room for its label.
+_LARGEST_PLACE = 0.62
 
 
 def _specification(chart: Any, height: int) -> dict[str, Any]:
@@ -344,8 +347,22 @@ def accuracies(table: list[dict[str, Any]]) -> dict[str, Any]:
     return _specification(dots, 20 * len(table))
 
 
-def guarantees(numbers: dict[str, Any], error: float) -> dict[str, Any]:
-    """Error rates of the classifier: guaranteed (marks) and measured (bars).
+class Rate(NamedTuple):
+    """An error rate that was guaranteed and measured, as a line of the summary of a page.
+
+    Percentages are texts, guaranteed ones rounded up; places are percentages of the line's width.
+    """
+
+    name: str
+    measured: str
+    guaranteed: str
+    measured_place: float
+    guaranteed_place: float
+    is_kept: bool
+
+
+def guarantees(numbers: dict[str, Any], error: float) -> list[Rate]:
+    """Error rates of the classifier, guaranteed and measured: the summary at the top of a page.
 
     Parameters
     ----------
@@ -356,34 +373,28 @@ def guarantees(numbers: dict[str, Any], error: float) -> dict[str, Any]:
 
     Returns
     -------
-    dict
-        A Vega-Lite specification.
+    list of Rate
     """
-    import altair as alt
-
     rates = {
-        "all predictions": (numbers["test_error"], numbers["error_upper"]),
-        "answers": (numbers["answered_error"], error),
-        "prediction sets": (numbers["missed"], error),
+        "All predictions": (numbers["test_error"], numbers["error_upper"]),
+        "Answers, if it may abstain": (numbers["answered_error"], error),
+        "Prediction sets without the right class": (numbers["missed"], error),
     }
-    rows = []
-    for kind, (measured, guaranteed) in rates.items():
-        label = f"{rounded_up(100 * guaranteed, 1)}%"
-        rows.append({"what": kind, "measured": measured, "guaranteed": guaranteed, "label": label})
+    largest = max(max(pair) for pair in rates.values())
+    full_width = largest / _LARGEST_PLACE
 
-    x_axis = alt.Axis(tickCount=5, format=".0%")
-    x = alt.X("measured:Q", title="error rate", axis=x_axis)
-    y_axis = alt.Axis(labelLimit=160)
-    y = alt.Y("what:N", sort=None, title=None, axis=y_axis)
-
-    base = _chart(rows)
-    bars = base.mark_bar(height=20, color=BLUE)
-    bars = bars.encode(y=y, x=x)
-    ticks = base.mark_tick(thickness=3, size=36, color=ORANGE)
-    ticks = ticks.encode(y=y, x="guaranteed:Q")
-    labels = base.mark_text(align="left", dx=7, color=ORANGE, fontSize=13)
-    labels = labels.encode(y=y, x="guaranteed:Q", text="label:N")
-    return _specification(bars + ticks + labels, 150)
+    lines = []
+    for name, (measured, guaranteed) in rates.items():
+        line = Rate(
+            name=name,
+            measured=f"{measured:.1%}",
+            guaranteed=f"{rounded_up(100 * guaranteed, 1)}%",
+            measured_place=round(100 * measured / full_width, 2),
+            guaranteed_place=round(100 * guaranteed / full_width, 2),
+            is_kept=measured <= guaranteed,
+        )
+        lines.append(line)
+    return lines
 
 
 def set_sizes(sizes: np.ndarray) -> dict[str, Any]:

@@ -168,7 +168,7 @@ def _chart(points: list[dict[str, Any]], classes: list[dict[str, Any]]) -> dict[
     """Vega-Lite specification of the points, and of the names of a few classes."""
     import altair as alt
 
-    # Many points are drawn smaller, so that they can be told apart.
+    # Many points are drawn smaller: they overlap less.
     is_crowded = len(points) > _CROWDED
     size = 25 if is_crowded else 60
 
