@@ -354,8 +354,10 @@ def _certified_rare():
 @model("certified-judge")
 def _certified_judge():
     data = Data()
-    judge = data.texts[120:200], data.predictions[120:200]
-    return _new_certified().fit(data.texts[:120], data.labels[:120], judge=judge)
+    judged = (data.texts[120:200], data.predictions[120:200])
+    texts = data.texts[:120]
+    labels = data.labels[:120]
+    return _new_certified().fit(texts, labels, judge=judged)
 
 
 # ---- indexes -------------------------------------------------------------------------------------
@@ -365,7 +367,8 @@ def _index(words, **options) -> Index:
     """Forty texts with their labels and numbers, of which two are deleted."""
     data = Data()
     index = Index(make_encoder("Average", words).fit([]), **options)
-    metadata = [{"label": label, "number": n} for n, label in enumerate(data.labels[:40])]
+    labels = data.labels[:40]
+    metadata = [{"label": label, "number": number} for number, label in enumerate(labels)]
     index.add(data.texts[:40], metadata=metadata)
     index.delete([3, 4])
     return index
@@ -396,12 +399,17 @@ def _index_two_encoders(words):
     return _index(words, query_encoder=make_encoder("PB-L2", words).fit([]))
 
 
+def _first_words(text: str) -> str:
+    words = text.split()
+    return " ".join(words[:4])
+
+
 @model("index-certified")
 def _certified_index(words) -> Index:
     data = Data()
     index = Index(make_encoder("SIF-sum", words).fit([]))
     index.add(data.texts[:60])
-    queries = [" ".join(text.split()[:4]) for text in data.texts[:60]]
+    queries = [_first_words(text) for text in data.texts[:60]]
     index.certify(queries, range(60), k=3, random_state=0)
     return index
 
@@ -435,7 +443,8 @@ def ask(model) -> dict:
             answers = _ask_index(model)
         else:
             answers = _ask_encoder(model)
-    return as_json({"class": type(model).__name__, "state": model.state().digest(), **answers})
+    identity = {"class": type(model).__name__, "state": model.state().digest()}
+    return as_json({**identity, **answers})
 
 
 def _ask_words(words) -> dict:
@@ -506,7 +515,8 @@ def _ask_one_class_per_text(certified) -> dict:
     new_texts = Data().new
     odd_texts = [f"zzz{number} qqq{number}" for number in range(200)]
     monitor = DriftMonitor(certified, random_state=0)
-    alarms = [monitor.update(part) for part in (new_texts, Data().texts[200:], odd_texts)]
+    parts = [new_texts, Data().texts[200:], odd_texts]
+    alarms = [monitor.update(part) for part in parts]
     return {
         "prediction sets": certified.predict_set(new_texts, error=0.2),
         "levels of prediction sets": certified.prediction_set_thresholds(error=0.2),
@@ -573,6 +583,19 @@ def as_json(value):
 
 # ---- certificates from labels and predictions ----------------------------------------------------
 
+# How each certificate is made of labels and predictions alone, with nothing fitted.
+CERTIFICATES: dict[str, Callable] = {}
+
+
+def certificate(name: str):
+    """Adds a function to CERTIFICATES."""
+
+    def add(make):
+        CERTIFICATES[name] = make
+        return make
+
+    return add
+
 
 def _of_predictions(rows=slice(None), **options):
     data = Data()
@@ -582,13 +605,12 @@ def _of_predictions(rows=slice(None), **options):
 
 def _with_judge(**options):
     data = Data()
+    labels = data.labels[:120]
+    predictions = data.predictions[:120]
+    judge = data.judge[:120]
+    unlabelled = (data.predictions[120:], data.judge[120:])
     return certify_predictions(
-        data.labels[:120],
-        data.predictions[:120],
-        judge=data.judge[:120],
-        unlabelled=(data.predictions[120:], data.judge[120:]),
-        random_state=0,
-        **options,
+        labels, predictions, judge=judge, unlabelled=unlabelled, random_state=0, **options
     )
 
 
@@ -609,6 +631,7 @@ def _of_sets(**options):
     return certify_predictions(data.sets, data.predicted_sets, **options)
 
 
+@certificate("error-of-a-function")
 def _of_a_function():
     data = Data()
 
@@ -636,49 +659,133 @@ def _of_checked_labels(**options):
     return checked.certificate
 
 
+@certificate("fidelity")
 def _of_vectors():
     """Pairs of vectors with exact lengths, so that every machine finds the same cosines."""
     from pacsent.sentences.distillation_certificate import measure_fidelity
 
-    pairs = [(3, 4), (4, 3), (5, 12), (12, 5), (8, 15), (15, 8)]
-    own = [pairs[row % 6] for row in range(90)]
-    teacher = [pairs[(row + row % 4) % 6] for row in range(90)]
-    return measure_fidelity(np.array(own), np.array(teacher), teacher="pairs")
+    pairs = np.array([(3, 4), (4, 3), (5, 12), (12, 5), (8, 15), (15, 8)])
+    rows = np.arange(90)
+    own = pairs[rows % 6]
+    teacher = pairs[(rows + rows % 4) % 6]
+    return measure_fidelity(own, teacher, teacher="pairs")
 
 
+@certificate("stream")
 def _of_stream():
     losses = np.arange(200) % 20 == 7
     return certify_stream(losses, n_training=100, n_duplicates=3)
 
 
-# Each is made of labels and predictions alone, with nothing fitted.
-CERTIFICATES = {
-    "error": partial(_of_predictions),
-    "error-without-texts": partial(_of_predictions, texts=None),
-    "error-candidates": partial(_of_predictions, n_candidates=5, delta=0.01),
-    "error-per-class": partial(_of_predictions, recall="all", precision="all"),
-    "error-one-class": partial(_of_predictions, recall=["food"], precision=["money"]),
-    "error-groups": partial(_of_predictions, groups=Data().groups),
-    "error-few-groups": partial(_of_predictions, groups=[row % 4 for row in range(300)]),
-    "error-batch": partial(_of_predictions, slice(100), unlabelled=200),
-    "error-judge": partial(_with_judge),
-    "error-judge-simultaneous": partial(_with_judge, simultaneous=True),
-    "error-repeats-unknown": partial(_of_repeats, None),
-    "error-repeats-unknown-per-class": partial(_of_repeats, None, recall="all", precision="all"),
-    "error-repeats-traffic": partial(_of_repeats, "traffic"),
-    "error-repeats-copies": partial(_of_repeats, "copies"),
-    "error-of-a-function": _of_a_function,
-    "multilabel": partial(_of_sets),
-    "multilabel-texts": partial(_of_sets, texts=Data().texts, n_candidates=2),
-    "multilabel-groups": partial(_of_sets, groups=Data().groups),
-    "stream": _of_stream,
-    "label-check": partial(_of_checked_labels),
-    "label-check-candidates": partial(_of_checked_labels, error=0.1, n_candidates=2),
-    "fidelity": _of_vectors,
-}
+@certificate("error")
+def _certificate_of_error():
+    return _of_predictions()
+
+
+@certificate("error-without-texts")
+def _certificate_of_error_without_texts():
+    return _of_predictions(texts=None)
+
+
+@certificate("error-candidates")
+def _certificate_of_error_candidates():
+    return _of_predictions(n_candidates=5, delta=0.01)
+
+
+@certificate("error-per-class")
+def _certificate_of_error_per_class():
+    return _of_predictions(recall="all", precision="all")
+
+
+@certificate("error-one-class")
+def _certificate_of_error_one_class():
+    return _of_predictions(recall=["food"], precision=["money"])
+
+
+@certificate("error-groups")
+def _certificate_of_error_groups():
+    return _of_predictions(groups=Data().groups)
+
+
+@certificate("error-few-groups")
+def _certificate_of_error_few_groups():
+    return _of_predictions(groups=[row % 4 for row in range(300)])
+
+
+@certificate("error-batch")
+def _certificate_of_error_batch():
+    return _of_predictions(slice(100), unlabelled=200)
+
+
+@certificate("error-judge")
+def _certificate_of_error_judge():
+    return _with_judge()
+
+
+@certificate("error-judge-simultaneous")
+def _certificate_of_error_judge_simultaneous():
+    return _with_judge(simultaneous=True)
+
+
+@certificate("error-repeats-unknown")
+def _certificate_of_error_repeats_unknown():
+    return _of_repeats(None)
+
+
+@certificate("error-repeats-unknown-per-class")
+def _certificate_of_error_repeats_unknown_per_class():
+    return _of_repeats(None, recall="all", precision="all")
+
+
+@certificate("error-repeats-traffic")
+def _certificate_of_error_repeats_traffic():
+    return _of_repeats("traffic")
+
+
+@certificate("error-repeats-copies")
+def _certificate_of_error_repeats_copies():
+    return _of_repeats("copies")
+
+
+@certificate("multilabel")
+def _certificate_of_multilabel():
+    return _of_sets()
+
+
+@certificate("multilabel-texts")
+def _certificate_of_multilabel_texts():
+    return _of_sets(texts=Data().texts, n_candidates=2)
+
+
+@certificate("multilabel-groups")
+def _certificate_of_multilabel_groups():
+    return _of_sets(groups=Data().groups)
+
+
+@certificate("label-check")
+def _certificate_of_label_check():
+    return _of_checked_labels()
+
+
+@certificate("label-check-candidates")
+def _certificate_of_label_check_candidates():
+    return _of_checked_labels(error=0.1, n_candidates=2)
 
 
 # ---- certificates of encoders --------------------------------------------------------------------
+
+# Stored and verified with the texts and the encoder, which measures everything again.
+ENCODER_CERTIFICATES: dict[str, Callable] = {}
+
+
+def encoder_certificate(name: str):
+    """Adds a function to ENCODER_CERTIFICATES."""
+
+    def add(make):
+        ENCODER_CERTIFICATES[name] = make
+        return make
+
+    return add
 
 
 def certified_texts(name: str):
@@ -693,19 +800,31 @@ def _of_encoder(kind, **options):
     return certify_encoder(encoder, texts, kind=kind, random_state=0, test_size=0.2, **options)
 
 
+@encoder_certificate("encoder-heuristics")
 def _of_heuristics():
     texts, encoder = certified_texts("encoder-heuristics")
     return certify_heuristics(encoder, texts, reference=Data().texts[200:], random_state=0)
 
 
-# Stored and verified with the texts and the encoder, which measures everything again.
-ENCODER_CERTIFICATES = {
-    "encoder-continuation": partial(_of_encoder, "continuation"),
-    "encoder-words": partial(_of_encoder, "A"),
-    "encoder-documents": partial(_of_encoder, "B", posterior="prior"),
-    "encoder-squared": partial(_of_encoder, "C"),
-    "encoder-heuristics": _of_heuristics,
-}
+@encoder_certificate("encoder-continuation")
+def _certificate_of_encoder_continuation():
+    return _of_encoder("continuation")
+
+
+@encoder_certificate("encoder-words")
+def _certificate_of_encoder_words():
+    return _of_encoder("A")
+
+
+@encoder_certificate("encoder-documents")
+def _certificate_of_encoder_documents():
+    return _of_encoder("B", posterior="prior")
+
+
+@encoder_certificate("encoder-squared")
+def _certificate_of_encoder_squared():
+    return _of_encoder("C")
+
 
 # ---- statements that are no certificates ---------------------------------------------------------
 
@@ -720,14 +839,17 @@ def statements() -> dict:
     def second(texts):
         return data.judge[:40]
 
-    is_label = np.tile(_indicator()[:150].astype(bool), (2, 1))  # (300, 2)
-    noise = (np.arange(600).reshape(300, 2) * 37 % 40) / 100
+    first_half = _indicator()[:150].astype(bool)
+    is_label = np.tile(first_half, (2, 1))  # (300, 2)
+    numbers = np.arange(600).reshape(300, 2)
+    noise = (numbers * 37 % 40) / 100
     scores = (is_label * 0.6 + noise).clip(0, 1)
 
-    comparison = compare(first, second, data.texts[:40], data.labels[:40], random_state=0)
-    comparison_with_repeats = compare(
-        first, second, data.repeated[:40], data.repeated_labels[:40], random_state=0
-    )
+    texts = data.texts[:40]
+    comparison = compare(first, second, texts, data.labels[:40], random_state=0)
+    repeated = data.repeated[:40]
+    repeated_labels = data.repeated_labels[:40]
+    comparison_with_repeats = compare(first, second, repeated, repeated_labels, random_state=0)
     false_negatives = control_risk(is_label, scores, false_negatives=0.2, random_state=0)
     false_discoveries = control_risk(is_label, scores, false_discoveries=0.3, random_state=0)
     return as_json(
@@ -741,6 +863,18 @@ def statements() -> dict:
 
 
 # ---- what is held out ----------------------------------------------------------------------------
+
+SPLITS: dict[str, Callable] = {}
+
+
+def split(name: str):
+    """Adds a function to SPLITS."""
+
+    def add(make):
+        SPLITS[name] = make
+        return make
+
+    return add
 
 
 class Recorder(ClassifierMixin, BaseEstimator):
@@ -799,29 +933,61 @@ def _machine_labels():
     return data.texts[150:], data.predictions[150:]
 
 
+@split("machine labels")
 def _split_with_judge():
     data = Data()
     return _split(data.texts[:150], data.labels[:150], judge=_machine_labels())
 
 
+@split("machine labels, repeats unknown")
 def _repeated_split_with_judge():
     data = Data()
     return _split(data.repeated[:150], data.repeated_labels[:150], judge=_machine_labels())
 
 
-SPLITS = {
-    "no repeats": partial(_plain_split),
-    "another seed": partial(_plain_split, random_state=1),
-    "a fraction": partial(_plain_split, calibration_size=0.25),
-    "repeats unknown": partial(_repeated_split),
-    "repeats unknown, more than half": partial(_repeated_split, calibration_size=0.6),
-    "repeats traffic": partial(_repeated_split, repeats="traffic"),
-    "repeats copies": partial(_repeated_split, repeats="copies"),
-    "groups": partial(_plain_split, groups=Data().groups),
-    "few groups": partial(_plain_split, groups=[row % 4 for row in range(300)]),
-    "machine labels": _split_with_judge,
-    "machine labels, repeats unknown": _repeated_split_with_judge,
-}
+@split("no repeats")
+def _split_of_no_repeats():
+    return _plain_split()
+
+
+@split("another seed")
+def _split_of_another_seed():
+    return _plain_split(random_state=1)
+
+
+@split("a fraction")
+def _split_of_a_fraction():
+    return _plain_split(calibration_size=0.25)
+
+
+@split("repeats unknown")
+def _split_of_repeats_unknown():
+    return _repeated_split()
+
+
+@split("repeats unknown, more than half")
+def _split_of_repeats_unknown_more_than_half():
+    return _repeated_split(calibration_size=0.6)
+
+
+@split("repeats traffic")
+def _split_of_repeats_traffic():
+    return _repeated_split(repeats="traffic")
+
+
+@split("repeats copies")
+def _split_of_repeats_copies():
+    return _repeated_split(repeats="copies")
+
+
+@split("groups")
+def _split_of_groups():
+    return _plain_split(groups=Data().groups)
+
+
+@split("few groups")
+def _split_of_few_groups():
+    return _plain_split(groups=[row % 4 for row in range(300)])
 
 
 # ---- folders that a program continues ------------------------------------------------------------
@@ -874,7 +1040,8 @@ def write_checkpoint(folder) -> None:
             raise Interrupted
         train_chunk(training, number)
 
-    trainer = SkipGram(4, n_epochs=4, min_count=2, n_jobs=1, random_state=0, subsample=1e-2)
+    trainer = SkipGram(4, n_epochs=4, min_count=2, subsample=1e-2)
+    trainer.set_params(n_jobs=1, random_state=0)
     trainer.set_params(checkpoint_dir=folder, checkpoint_every=1e9)
     with (
         patch.object(skipgram_training, "_MIN_CHUNK_TOKENS", 200),
@@ -898,7 +1065,8 @@ def write_labelling(folder) -> None:
         for count in range(40):
             who = "ann" if count % 3 else "ben"
             row = session.next(who).row
-            session.answer(row, None if count % 13 == 5 else data.labels[row], who)
+            is_skipped = count % 13 == 5
+            session.answer(row, None if is_skipped else data.labels[row], who)
             if count % 17 == 8:
                 session.undo(who)
 
