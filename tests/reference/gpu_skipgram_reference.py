@@ -20,22 +20,38 @@ def tile_step(input_rows, output_rows, labels, weights, rate):
     return steps @ output_rows, steps.T @ input_rows, loss
 
 
+def _high_bits(draws):
+    return draws >> np.uint64(32)
+
+
+def _low_bits(draws):
+    return draws & np.uint64(0xFFFFFFFF)
+
+
+def _scale(draws, n):
+    """Draws of 32 bits as integers below n."""
+    return _high_bits(draws * np.uint64(n)).astype(np.int64)
+
+
 def kept_words(ids, low, high, key, thresholds):
     """Places in [low, high) of the tokens that survive sub-sampling, and their windows' draws."""
     places = np.arange(low, high, dtype=np.uint64)
+    words = np.asarray(ids[low:high])
     draws = mix(np.uint64(key) + (places << np.uint64(16)))
-    kept = (draws >> np.uint64(32)).astype(np.uint32) <= thresholds[np.asarray(ids[low:high])]
-    return places[kept].astype(np.int64), (draws[kept] & np.uint64(0xFFFFFFFF))
+    kept = _high_bits(draws).astype(np.uint32) <= thresholds[words]
+    return places[kept].astype(np.int64), _low_bits(draws[kept])
 
 
 def noise_words(place, first, count, key, table):
     """Negatives number first .. first + count - 1 of a tile."""
     numbers = np.arange(first, first + count, dtype=np.uint64)
-    z = mix(np.uint64(key) + (np.uint64(place) << np.uint64(16)) + numbers)
-    i = (z >> np.uint64(32)) * np.uint64(len(table)) >> np.uint64(32)
-    low = (z & np.uint64(0xFFFFFFFF)).astype(np.uint32)
-    i = i.astype(np.int64)
-    return np.where(low <= table[i, 0], i, table[i, 1].astype(np.int64))
+    own_key = np.uint64(key) + (np.uint64(place) << np.uint64(16))
+    draws = mix(own_key + numbers)
+
+    rows = _scale(_high_bits(draws), len(table))
+    is_own = _low_bits(draws).astype(np.uint32) <= table[rows, 0]
+    others = table[rows, 1].astype(np.int64)
+    return np.where(is_own, rows, others)
 
 
 def replay(
@@ -49,20 +65,26 @@ def replay(
     twin = _Twin(input_table, output_table, shape, alias_table(noise), key)
     n_kept = 0
     for taken, chunk in enumerate(order):
-        start, length = int(chunks.starts[chunk]), int(chunks.lengths[chunk])
-        before, after = int(chunks.before[chunk]), int(chunks.after[chunk])
-        step = rate * max(MIN_RATE, 1 - (done + span * taken / len(order)))
-        left, _ = kept_words(ids, start - before, start, key, thresholds)
-        own, draws = kept_words(ids, start, start + length, key, thresholds)
-        right, _ = kept_words(ids, start + length, start + length + after, key, thresholds)
-        left, right = left[-shape.window :], right[: shape.window]
+        start = int(chunks.starts[chunk])
+        end = start + int(chunks.lengths[chunk])
+        first = start - int(chunks.before[chunk])
+        last = end + int(chunks.after[chunk])
+        share_done = done + span * taken / len(order)
+        step = rate * max(MIN_RATE, 1 - share_done)
+
+        left, _ = kept_words(ids, first, start, key, thresholds)
+        own, draws = kept_words(ids, start, end, key, thresholds)
+        right, _ = kept_words(ids, end, last, key, thresholds)
+        left = left[-shape.window :]
+        right = right[: shape.window]
         places = np.concatenate([left, own, right])
         words = np.asarray(ids)[places].astype(np.int64)
         n_kept += own.size
+
         for i in range(0, own.size, shape.n_centres):
-            centres = np.arange(i, min(i + shape.n_centres, own.size)) + left.size
-            reach = 1 + (draws[centres - left.size] * np.uint64(shape.window) >> np.uint64(32))
-            twin.train(places, words, centres, reach.astype(np.int64), step)
+            numbers = np.arange(i, min(i + shape.n_centres, own.size))
+            reach = 1 + _scale(draws[numbers], shape.window)
+            twin.train(places, words, numbers + left.size, reach, step)
     return n_kept, twin.n_pairs, twin.loss
 
 
@@ -70,40 +92,53 @@ class _Twin:
     """Two tables and what one warp does to them."""
 
     def __init__(self, input_table, output_table, shape, noise, key):
-        self.input, self.output, self.shape = input_table, output_table, shape
-        self.noise, self.key = noise, key
-        self.n_pairs, self.loss = 0, 0.0
+        self.input = input_table
+        self.output = output_table
+        self.shape = shape
+        self.noise = noise
+        self.key = key
+        self.n_pairs = 0
+        self.loss = 0.0
 
     def train(self, places, words, centres, reach, rate):
         """All pairs of neighbouring centre words, which share negatives."""
-        shape = self.shape
-        low = max(0, int((centres - reach).min()))
-        high = min(words.size - 1, int((centres + reach).max()))
+        lefts = centres - reach
+        rights = centres + reach
+        low = max(0, int(lefts.min()))
+        high = min(words.size - 1, int(rights.max()))
         around = np.arange(low, high + 1)
-        distance = np.abs(around[:, None] - centres[None, :])
-        has = (distance > 0) & (distance <= reach[None, :])  # (n_contexts, n_centres)
-        around, has = around[has.any(axis=1)], has[has.any(axis=1)]
-        rows = self.input[torch.from_numpy(words[around])].clone()
-        drawn = noise_words(places[centres[0]], 1, shape.n_negatives, self.key, self.noise)
+        distance = np.abs(around[:, None] - centres)
+        has = (distance > 0) & (distance <= reach)  # (n_contexts, n_centres)
+        is_context = has.any(axis=1)
+        has = has[is_context]
+
+        contexts = torch.from_numpy(words[around[is_context]])
+        rows = self.input[contexts].clone()
+        place = places[centres[0]]
+        drawn = noise_words(place, 1, self.shape.n_negatives, self.key, self.noise)
         to_input = self._tile(rows, has, words[centres], drawn, rate)
-        self.input.index_add_(0, torch.from_numpy(words[around]), to_input)
+        self.input.index_add_(0, contexts, to_input)
         self.n_pairs += int(has.sum())
 
     def _tile(self, rows, has, centres, drawn, rate):
         """Output rows are loaded and added group by group; returns the steps of the input rows."""
         shape = self.shape
-        # a negative counts for every pair whose centre is another word
-        other = centres[:, None] != drawn[None, :]  # (n_centres, n_negatives)
+        # A negative counts for every pair whose centre is another word.
+        is_other = centres[:, None] != drawn  # (n_centres, n_negatives)
         seen = has.astype(np.float64)
-        weights = torch.from_numpy(np.concatenate([seen, seen @ other], 1)).to(rows.dtype)
+        counts = np.concatenate([seen, seen @ is_other], axis=1)
+        weights = torch.from_numpy(counts).to(rows.dtype)
         labels = torch.zeros_like(weights)
         labels[:, : centres.size] = 1
+
         targets = np.concatenate([centres, drawn])
-        numbers = np.arange(shape.n_negatives)
-        slots = np.concatenate([np.arange(centres.size), shape.n_centres + numbers])
+        negative_slots = shape.n_centres + np.arange(shape.n_negatives)
+        slots = np.concatenate([np.arange(centres.size), negative_slots])
+        groups = slots // shape.group
+        n_groups = -(-shape.n_outputs // shape.group)
         to_input = torch.zeros_like(rows)
-        for group in range(-(-shape.n_outputs // shape.group)):
-            at = np.flatnonzero(slots // shape.group == group)
+        for group in range(n_groups):
+            at = np.flatnonzero(groups == group)
             here = torch.from_numpy(targets[at])
             outputs = self.output[here]
             step, changes, cost = tile_step(rows, outputs, labels[:, at], weights[:, at], rate)

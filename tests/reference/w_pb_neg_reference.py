@@ -2,6 +2,7 @@
 
 import numpy as np
 from scipy import optimize, sparse
+from scipy.special import expit
 
 from pacsent.sentences.solvers.logistic import gaussian_logistic
 from pacsent.sentences.solvers.w_pb_neg import sentence_weights
@@ -13,38 +14,59 @@ def expected_objective(
 ):
     """(loss, gradient in mu, gradient in rho), the negatives and all h_v integrated out."""
     n_tokens = np.asarray(counts.sum(axis=1)).ravel()
-    share = sparse.diags(1.0 / np.maximum(n_tokens, 1.0)) @ counts.tocsr()
-    dense, omega = share.toarray(), sentence_weights(n_tokens, weighting)
-    nu, kp = np.sum(A**2, axis=1), n_negatives * np.asarray(noise)
+    inverse_lengths = 1.0 / np.maximum(n_tokens, 1.0)
+    share = sparse.diags(inverse_lengths) @ counts.tocsr()  # (n_sentences, n_words)
+    dense = share.toarray()
+    squared_share = share.power(2)
+    omega = sentence_weights(n_tokens, weighting)
+    var_Q = np.exp(rho)
+
+    # The expected loss of each sentence, and its derivatives in the mean and the variance.
+    nu = np.sum(A**2, axis=1)
+    kp = n_negatives * np.asarray(noise)
     a = share @ mu @ A.T  # (n_sentences, n_words)
-    f, f1, f2 = gaussian_logistic(a, (share.power(2) @ np.exp(rho))[:, None] * nu)
+    variances = squared_share @ var_Q
+    f, f1, f2 = gaussian_logistic(a, variances[:, None] * nu)
     data = f @ kp + np.sum(dense * (f - a), axis=1)
     grad = (kp * f1 + dense * (f1 - 1.0)) @ A  # (n_sentences, n_dims)
     trace = f2 @ (kp * nu) + (dense * f2) @ nu
-    d, away, ratio = mu.shape[1], mu - B, np.exp(rho) / var_P
+
+    # Twice lambda times the divergence of each word's posterior from its prior.
+    d = mu.shape[1]
+    away = mu - B
+    ratio = var_Q / var_P
     penalty = np.sum(away**2, axis=1) / var_P + d * (ratio - np.log(ratio))
-    return (
-        float(omega @ data) + 0.5 / lam * penalty.sum(),
-        share.T @ (omega[:, None] * grad) + away / (var_P[:, None] * lam),
-        0.5 * np.exp(rho) * (share.power(2).T @ (omega * trace)) + 0.5 * d / lam * (ratio - 1.0),
-    )
+
+    loss = omega @ data + 0.5 / lam * penalty.sum()
+    slope_mu = share.T @ (omega[:, None] * grad) + away / (var_P[:, None] * lam)
+    slope_var = 0.5 * squared_share.T @ (omega * trace)
+    slope_rho = var_Q * slope_var + 0.5 * d / lam * (ratio - 1.0)
+    return float(loss), slope_mu, slope_rho
 
 
 def minimum(counts, A, B, var_P, noise, **settings):
     """(mu, rho) where `expected_objective` is smallest, by L-BFGS in units of the prior."""
     n, d = A.shape
-    scale = np.append(np.repeat(np.sqrt(var_P), d), np.ones(n))
+    sd_P = np.sqrt(var_P)
+    scale = np.append(np.repeat(sd_P, d), np.ones(n))
 
     def split(x):
-        x = x * scale
-        return B + x[: n * d].reshape(n, d), np.log(var_P) + x[n * d :]
+        """mu and rho at a point, whose numbers are steps away from the prior."""
+        steps = x * scale
+        away = steps[: n * d].reshape(n, d)
+        return B + away, np.log(var_P) + steps[n * d :]
 
     def value(x):
-        loss, *slopes = expected_objective(*split(x), counts, A, B, var_P, noise, **settings)
-        return loss, np.concatenate([slope.ravel() for slope in slopes]) * scale
+        mu, rho = split(x)
+        loss, slope_mu, slope_rho = expected_objective(
+            mu, rho, counts, A, B, var_P, noise, **settings
+        )
+        gradient = np.append(slope_mu.ravel(), slope_rho)
+        return loss, gradient * scale
 
+    prior = np.zeros_like(scale)
     options = {"maxiter": 5000, "maxfun": 10_000, "maxcor": 50, "ftol": 0.0, "gtol": 1e-10}
-    found = optimize.minimize(value, 0.0 * scale, jac=True, method="L-BFGS-B", options=options)
+    found = optimize.minimize(value, prior, jac=True, method="L-BFGS-B", options=options)
     return split(found.x)
 
 
@@ -67,11 +89,18 @@ def pv_dbow_objective(h, sentences, negatives, A):
 
     h are the vectors of the sentences, `negatives` arrays of shape (n_tokens, n_negatives).
     """
-    loss, grad_h, grad_A = 0.0, np.zeros_like(h), np.zeros_like(A)
-    for s, S in enumerate(sentences):
-        tokens, noise = np.asarray(S), np.asarray(negatives[s])
+    loss = 0.0
+    grad_h = np.zeros_like(h)
+    grad_A = np.zeros_like(A)
+    for s, sentence in enumerate(sentences):
+        tokens = np.asarray(sentence)
+        noise = np.asarray(negatives[s])
         value, grad_h[s] = negative_sampling_loss(h[s], tokens, noise, A)
         loss += value
-        np.add.at(grad_A, tokens, -np.outer(1.0 / (1.0 + np.exp(A[tokens] @ h[s])), h[s]))
-        np.add.at(grad_A, noise, (1.0 / (1.0 + np.exp(-(A[noise] @ h[s]))))[..., None] * h[s])
+
+        # Slopes in the scores of negatives and of tokens.
+        pushed = expit(A[noise] @ h[s])  # (n_tokens, n_negatives)
+        pulled = expit(-A[tokens] @ h[s])  # (n_tokens,)
+        np.add.at(grad_A, noise, pushed[..., None] * h[s])
+        np.add.at(grad_A, tokens, -pulled[:, None] * h[s])
     return loss, grad_h, grad_A
