@@ -10,12 +10,12 @@ all-MiniLM-L6-v2, all-mpnet-base-v2 and granite-embedding-30m-english (all Apach
 are compared with the checksums below. PyTorch, transformers and tokenizers must be installed.
 Without a GPU it runs on the processor; --limit and --steps make a small trial of it.
 
-Spans of three to nine words of the texts and 220,000 captions from a grammar (`captions.py`) are
-added to the texts. Two students are made, one of MiniLM and one of the three teachers together
-(their unit vectors side by side, so that cosines are averaged), each in three steps: the exact
-least-squares table (`pacsent.sentences.solvers.distillation`), a rotation to 256 dimensions, then
-1,000 steps of Adam on batches of texts that are near each other for the teacher or the table. The
-loss is
+Spans of three to nine words of the texts and 220,000 captions from a grammar
+(`caption_grammar.py`) are added to the texts. Two students are made, one of MiniLM and one of the
+three teachers together (their unit vectors side by side, so that cosines are averaged), each in
+three steps: the exact least-squares table (`pacsent.sentences.solvers.distillation`), a rotation to
+256 dimensions, then 1,000 steps of Adam on batches of texts that are near each other for the
+teacher or the table. The loss is
 
     1 - cos + 0.3 KL of similarities at a temperature + gram (y_s.y_r - t_s.t_r)^2
 
@@ -321,7 +321,7 @@ def make_student(texts, table, pool, n_steps, **settings) -> torch.Tensor:
 
 def main():
     # here, so that make_multilingual.py needs PyTorch only
-    from captions import captions
+    from caption_grammar import captions
 
     from pacsent import WordVectors, save
     from pacsent.sentences import StaticEncoder
