@@ -226,6 +226,25 @@ def test_the_frequency_of_a_class_is_between_stratified_limits_with_half_of_delt
     assert rates["frequency"]["a"] == [1 - most_others, most_a]
 
 
+def test_the_test_of_a_judge_is_that_of_fisher():
+    """A judge that disagrees with 30 of 300 rows, 15 of them among 100 labelled ones."""
+    counts = {"disagree": [30, 15, 0], "agree": [270, 85, 0]}
+    n_disagreeing = stats.hypergeom(300, 30, 100)  # among the labelled rows
+
+    more_often = judges.disagreement_p_value(counts, "greater")
+    less_often = judges.disagreement_p_value(counts, "less")
+
+    assert more_often == pytest.approx(n_disagreeing.sf(14))
+    assert less_often == pytest.approx(n_disagreeing.cdf(15))
+
+
+def test_a_refused_judge_is_told_how_often_it_disagrees():
+    counts = {"disagree": [120, 75, 0], "agree": [880, 25, 0]}
+
+    with pytest.raises(ValueError, match=r"with 75\.0% .* of labelled rows and with 5\.0% of the"):
+        judges.check_judge(counts)
+
+
 # ---- Certificates ----
 
 
