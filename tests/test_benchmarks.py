@@ -17,16 +17,42 @@ HELPERS = ("harness", "make_tables", "setfit_procedure", "target_data", "tiny", 
 BENCHMARKS = sorted(p.stem for p in (ROOT / "benchmarks").glob("*.py") if p.stem not in HELPERS)
 
 
-def test_benchmarks_have_the_common_options_and_are_run_by_make_and_here():
-    for name in BENCHMARKS:
-        code = (ROOT / "benchmarks" / f"{name}.py").read_text()
-        assert "parser_for(__doc__" in code and "required=True" not in code, name
-        assert "finish(" in code, name  # the table and the JSON line
-        for argument in re.findall(r"add_argument\(\s*\"[^-][^)]*\)", code):
-            assert 'nargs="?"' in argument and "default=" in argument, name
-    jobs = re.search(r"for job in ([\w ]+);", (ROOT / "Makefile").read_text())[1].split()
-    assert sorted(jobs) == BENCHMARKS
-    assert {run.split()[0] for run in RUNS} | ELSEWHERE == set(BENCHMARKS)
+def source_of(name):
+    return (ROOT / "benchmarks" / f"{name}.py").read_text()
+
+
+@pytest.mark.parametrize("name", BENCHMARKS)
+def test_a_benchmark_has_the_common_options_and_none_that_is_required(name):
+    code = source_of(name)
+
+    assert "parser_for(__doc__" in code
+    assert "required=True" not in code
+
+
+@pytest.mark.parametrize("name", BENCHMARKS)
+def test_a_benchmark_ends_with_its_table_and_its_json_line(name):
+    assert "finish(" in source_of(name)
+
+
+@pytest.mark.parametrize("name", BENCHMARKS)
+def test_positional_arguments_of_a_benchmark_have_defaults(name):
+    for argument in re.findall(r"add_argument\(\s*\"[^-][^)]*\)", source_of(name)):
+        assert 'nargs="?"' in argument
+        assert "default=" in argument
+
+
+def test_make_bench_runs_every_benchmark():
+    makefile = (ROOT / "Makefile").read_text()
+
+    jobs = re.search(r"for job in ([\w ]+);", makefile)[1]
+
+    assert sorted(jobs.split()) == BENCHMARKS
+
+
+def test_every_benchmark_is_run_here_or_elsewhere():
+    run_here = {run.split()[0] for run in RUNS}
+
+    assert run_here | ELSEWHERE == set(BENCHMARKS)
 
 
 @pytest.mark.parametrize(
@@ -40,9 +66,12 @@ def test_benchmarks_have_the_common_options_and_are_run_by_make_and_here():
 def test_a_result_is_out_of_date_if_code_changed_and_not_if_words_did(later, same, monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT / "scripts"))
     check_results = importlib.import_module("check_results")
-    before, after = {}, {}
+    before = {}
+    after = {}
+
     check_results.add_definitions('def f(x):\n    """Double."""\n    return 2 * x\n', before)
     check_results.add_definitions(later, after)
+
     assert (before["f"] <= after["f"]) == same
 
 
@@ -51,66 +80,81 @@ def test_the_divergence_of_a_gaussian_process_is_that_of_its_values(monkeypatch)
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
     classify_bounds = importlib.import_module("classify_bounds")
     rng = np.random.default_rng(0)
-    R = np.linalg.cholesky(np.cov(rng.normal(size=(8, 30))))
-    mean, variances = rng.normal(size=8), rng.uniform(0.1, 2.0, 8)
+    kernel = np.cov(rng.normal(size=(8, 30)))
+    R = np.linalg.cholesky(kernel)
+    mean = rng.normal(size=8)
+    variances = rng.uniform(0.1, 2.0, 8)
 
     by_weights = classify_bounds.divergence(mean, variances)
 
-    K, covariance = R @ R.T, (R * variances) @ R.T
+    K = R @ R.T
+    covariance = (R * variances) @ R.T
     values = R @ mean
-    log_determinants = np.linalg.slogdet(K)[1] - np.linalg.slogdet(covariance)[1]
+    _, log_det_prior = np.linalg.slogdet(K)
+    _, log_det = np.linalg.slogdet(covariance)
     trace = np.trace(np.linalg.solve(K, covariance))
-    by_values = 0.5 * (trace - 8 + values @ np.linalg.solve(K, values) + log_determinants)
+    distance = values @ np.linalg.solve(K, values)
+    by_values = 0.5 * (trace - 8 + distance + log_det_prior - log_det)
     assert by_weights == pytest.approx(by_values)
 
 
-# Benchmark and arguments -> what it needs besides [dev]; each is run on tiny data. Not those that
-# need a GPU (train_gpu), texts that are not part of the data, or are tested with their package.
-RUNS = {
-    "alternatives --draws 1": (),
-    "banking_example": (),
-    "classify accuracy --sets subj --seeds 1": (),
-    "classify few --sets subj --labels 20": (),
-    "classify speed --sets subj": (),
-    "classify_bounds --sets subj --labels 50": (),
-    "certify": (),
-    "comparison --texts 10": (),
-    "drift --parts repeats abstention --draws 1 --processes 1": (),
-    "few_labels --sets subj --labels 20 --draws 1": (),
-    "growth --tasks certify duplicates encode": (),
-    "guarantees --sets subj --draws 10": (),
-    "encoders": (),
+# Benchmarks and arguments, each run on tiny data. Not those that need a GPU (train_gpu), texts that
+# are not part of the data, or are tested with their package.
+RUNS = (
+    "alternatives --draws 1",
+    "banking_example",
+    "classify accuracy --sets subj --seeds 1",
+    "classify few --sets subj --labels 20",
+    "classify speed --sets subj",
+    "classify_bounds --sets subj --labels 50",
+    "certify",
+    "comparison --texts 10",
+    "drift --parts repeats abstention --draws 1 --processes 1",
+    "few_labels --sets subj --labels 20 --draws 1",
+    "growth --tasks certify duplicates encode",
+    "guarantees --sets subj --draws 10",
+    "encoders",
+    "html_page",
+    "cold --rounds 1 --tasks encode",
+    "encode",
+    "english retrieval",
+    "english sizes",
+    "judges --draws 2 --processes 1",
+    "judge_leaks --draws 2 --processes 1",
+    "labels --part stop --draws 1",
+    "labels --part goal",
+    "labels --part curve --sets subj --draws 1 --processes 1",
+    "labels --part next --sets subj --draws 1 --processes 1",
+    "labels --part wrong --sets subj --draws 1 --processes 1",
+    "multilingual",
+    "own_posteriors --n 200",
+    "many_classes --classes 4 8 --texts 1",
+    "posterior_variance --n-draws 1",
+    "protocol",
+    "pac_bayes --datasets subj --n 100 --n-draws 1 --n-processes 1",
+    "printed loss",
+    "printed optimiser --sentences 10",
+    "scale --rows 500 --rounds 1",
+    "search speed --texts 200",
+    "search guarantee --draws 3",
+    "search asymmetric",
+    "simulate --replicates 2 --n-jobs 1",
+    "simulate drift --replicates 2",
+    "solver --shapes subj --ways dual --seeds 1",
+    "solve --rounds 1 --baseline 1 --exact 4",
+    "targets",
+    "train --n-words 5000 --workers 1 --repeat 1",
+    "vectors_in_classifier --sets banking --draws 2",
+)
+# What a run needs besides [dev].
+NEEDS = {
     "html_page": ("playwright",),
-    "cold --rounds 1 --tasks encode": (),
     "encode": ("gensim", "model2vec"),
-    "english retrieval": (),
-    "english sizes": (),
-    "judges --draws 2 --processes 1": (),
-    "judge_leaks --draws 2 --processes 1": (),
-    "labels --part stop --draws 1": (),
-    "labels --part goal": (),
-    "labels --part curve --sets subj --draws 1 --processes 1": (),
     "labels --part next --sets subj --draws 1 --processes 1": ("skactiveml",),
     "labels --part wrong --sets subj --draws 1 --processes 1": ("cleanlab",),
-    "multilingual": (),
-    "own_posteriors --n 200": (),
-    "many_classes --classes 4 8 --texts 1": (),
-    "posterior_variance --n-draws 1": (),
-    "protocol": (),
-    "pac_bayes --datasets subj --n 100 --n-draws 1 --n-processes 1": (),
-    "printed loss": (),
-    "printed optimiser --sentences 10": (),
     "scale --rows 500 --rounds 1": ("pyarrow",),
-    "search speed --texts 200": (),
-    "search guarantee --draws 3": (),
-    "search asymmetric": (),
-    "simulate --replicates 2 --n-jobs 1": (),
-    "simulate drift --replicates 2": (),
-    "solver --shapes subj --ways dual --seeds 1": (),
     "solve --rounds 1 --baseline 1 --exact 4": ("torch",),
-    "targets": (),
     "train --n-words 5000 --workers 1 --repeat 1": ("gensim",),
-    "vectors_in_classifier --sets banking --draws 2": (),
 }
 ELSEWHERE = {
     "cluster",
@@ -135,12 +179,20 @@ def tiny_data(tmp_path_factory):
 @pytest.mark.benchmark
 @pytest.mark.parametrize("run", RUNS)
 def test_a_benchmark_runs_on_tiny_data(run, tiny_data):
-    if missing := [module for module in RUNS[run] if find_spec(module) is None]:
+    missing = [module for module in NEEDS.get(run, ()) if find_spec(module) is None]
+    if missing:
         pytest.skip(f"the extra [bench] is not installed: {', '.join(missing)}")
-    name, *more = run.split()
+    name, *arguments = run.split()
+    script = ROOT / "benchmarks" / f"{name}.py"
+    environment = {**os.environ, "PACSENT_TINY": "1"}
+
     done = subprocess.run(
-        [sys.executable, ROOT / "benchmarks" / f"{name}.py", "--data", tiny_data, *more],
-        capture_output=True, text=True, env={**os.environ, "PACSENT_TINY": "1"}, cwd=tiny_data,
-    )  # fmt: skip
+        [sys.executable, script, "--data", tiny_data, *arguments],
+        capture_output=True,
+        text=True,
+        env=environment,
+        cwd=tiny_data,
+    )
+
     assert done.returncode == 0, done.stderr[-3000:]
     assert json.loads(done.stdout.splitlines()[-1])["benchmark"] == name

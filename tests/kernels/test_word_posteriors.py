@@ -22,7 +22,8 @@ def problem(n_dims=6, n_sentences=50, lengths=(2, 9), seed=0):
     """Sentences, words away from their priors, negatives."""
     rng = np.random.default_rng(seed)
     n_own = rng.integers(*lengths, n_sentences)  # different words
-    words = np.concatenate([rng.permutation(N_WORDS)[:n] for n in n_own]).astype(np.int32)
+    words_of_each = [rng.permutation(N_WORDS)[:n] for n in n_own]
+    words = np.concatenate(words_of_each).astype(np.int32)
     sentences = EpochSentences(
         starts=np.concatenate([[0], np.cumsum(n_own)]),
         words=words,
@@ -41,8 +42,10 @@ def problem(n_dims=6, n_sentences=50, lengths=(2, 9), seed=0):
 
     A = rng.standard_normal((N_WORDS, n_dims)).astype(np.float32)
     p = rng.dirichlet(np.ones(N_WORDS))
-    mean, moment = np.float32(p @ A), np.float32(A.T @ (p[:, None] * A))
-    noise = NoiseTable(A, *alias(p), 5, mean, moment, np.einsum("wd,wd->w", A, A))
+    mean = np.float32(p @ A)
+    moment = np.float32(A.T @ (p[:, None] * A))
+    squared_lengths = np.einsum("wd,wd->w", A, A)
+    noise = NoiseTable(A, *alias(p), 5, mean, moment, squared_lengths)
     return sentences, posteriors, noise
 
 
@@ -86,7 +89,8 @@ def test_large_blocks_are_cut_and_steps_alone_are_shortened():
     assert cut(1e-4) == (50, 1.0)
     assert 1 < cut(0.3)[0] < 50
     size, factor = cut(50.0)
-    assert size == 1 and 0.0 < factor < 1.0
+    assert size == 1
+    assert 0.0 < factor < 1.0
 
 
 def test_the_same_seed_gives_the_same_bits_in_calls_of_any_size(monkeypatch):
@@ -120,39 +124,111 @@ def test_a_thread_that_lags_does_not_turn_a_words_clock_back():
     sentences, words, noise = problem()
     sentences = sentences._replace(weights=np.zeros(50))  # only the penalty
     schedule = EpochSchedule(start=4.0, eta=0.1, block=1, budget=1.0)
-    D, clock = words.D.copy(), words.states["clock"].copy()
+    D = words.D.copy()
+    clock = words.states["clock"].copy()
 
     for begins in (np.arange(25, 50), np.arange(25)):
         before = words.states["clock"].copy()
         word_posteriors.word_sgd(begins, sentences, words, noise, schedule, memory())
         assert np.all(words.states["clock"] >= before)
 
-    faded = np.exp(-words.states["rate"] * (words.states["clock"] - clock))
+    passed = words.states["clock"] - clock
+    faded = np.exp(-words.states["rate"] * passed)
     assert_allclose(words.D, faded[:, None] * D, rtol=1e-4)
 
 
-def test_numbers_out_of_range_and_other_shapes_are_refused():
+def refuses(match, **changed):
+    """The problem with other arguments is refused with this message."""
     sentences, words, noise = problem()
-    schedule, begins = EpochSchedule(0.0, 0.1, 4, 1.0), np.arange(0, 50, 4)
+    arguments = {
+        "begins": np.arange(0, 50, 4),
+        "sentences": sentences,
+        "words": words,
+        "noise": noise,
+        "schedule": EpochSchedule(0.0, 0.1, 4, 1.0),
+        "memory": memory(),
+    }
+    with pytest.raises(ValueError, match=match):
+        word_posteriors.word_sgd(**arguments | changed)
 
-    def refused(match, part, **changed):
-        arguments = {"sentences": sentences, "words": words, "noise": noise}
-        arguments |= {"schedule": schedule, "memory": memory()}
-        arguments[part] = arguments[part]._replace(**changed)
-        with pytest.raises(ValueError, match=match):
-            word_posteriors.word_sgd(begins, **arguments)
 
-    refused("none of the 40 that have posteriors", "sentences", words=sentences.words + np.int32(9))
-    refused("none of the 50 with prior means", "sentences", order=sentences.order + 1)
-    refused("do not divide their words", "sentences", starts=sentences.starts[::-1].copy())
-    refused("must not be empty", "sentences", n_tokens=0 * sentences.n_tokens)
-    refused("Arrays of 50 sentences", "sentences", weights=np.ones(49))
-    refused("none of the 40 words", "noise", other=noise.other + np.int32(40))
-    refused("Arrays of 40 negatives", "noise", lengths=np.ones(39, np.float32))
-    refused("must have 6 dimensions", "noise", moment=np.ones((6, 5), np.float32))
-    refused("must have 7 dimensions", "words", D=np.ones((40, 7), np.float32))
-    refused("states of 40 words", "words", states=words.states[1:])
-    refused("must not be empty", "schedule", block=0)
-    refused("a state that is not 0", "memory", state=np.zeros(1, np.uint64))
-    with pytest.raises(ValueError, match="begins at none of the 50"):
-        word_posteriors.word_sgd(begins + 2, sentences, words, noise, schedule, memory())
+def test_words_of_sentences_must_have_posteriors():
+    sentences, _, _ = problem()
+    other_words = sentences.words + np.int32(9)
+
+    refuses("none of the 40 that have posteriors", sentences=sentences._replace(words=other_words))
+
+
+def test_sentences_in_the_order_must_have_prior_means():
+    sentences, _, _ = problem()
+    order = sentences.order + 1
+
+    refuses("none of the 50 with prior means", sentences=sentences._replace(order=order))
+
+
+def test_starts_of_sentences_must_divide_their_words():
+    sentences, _, _ = problem()
+    reversed_starts = sentences.starts[::-1].copy()
+
+    refuses("do not divide their words", sentences=sentences._replace(starts=reversed_starts))
+
+
+def test_sentences_must_not_be_empty():
+    sentences, _, _ = problem()
+    no_tokens = np.zeros_like(sentences.n_tokens)
+
+    refuses("must not be empty", sentences=sentences._replace(n_tokens=no_tokens))
+
+
+def test_every_sentence_must_have_a_weight():
+    sentences, _, _ = problem()
+
+    refuses("Arrays of 50 sentences", sentences=sentences._replace(weights=np.ones(49)))
+
+
+def test_negatives_must_be_words():
+    _, _, noise = problem()
+    other = noise.other + np.int32(40)
+
+    refuses("none of the 40 words", noise=noise._replace(other=other))
+
+
+def test_every_negative_must_have_a_length():
+    _, _, noise = problem()
+    lengths = np.ones(39, np.float32)
+
+    refuses("Arrays of 40 negatives", noise=noise._replace(lengths=lengths))
+
+
+def test_the_moment_of_negatives_must_have_the_dimensions_of_words():
+    _, _, noise = problem()
+    moment = np.ones((6, 5), np.float32)
+
+    refuses("must have 6 dimensions", noise=noise._replace(moment=moment))
+
+
+def test_posteriors_of_other_dimensions_are_refused():
+    _, words, _ = problem()
+    D = np.ones((40, 7), np.float32)
+
+    refuses("must have 7 dimensions", words=words._replace(D=D))
+
+
+def test_every_word_must_have_a_state():
+    _, words, _ = problem()
+
+    refuses("states of 40 words", words=words._replace(states=words.states[1:]))
+
+
+def test_a_block_must_not_be_empty():
+    refuses("must not be empty", schedule=EpochSchedule(0.0, 0.1, 0, 1.0))
+
+
+def test_the_random_state_must_not_be_zero():
+    zero = np.zeros(1, np.uint64)
+
+    refuses("a state that is not 0", memory=memory()._replace(state=zero))
+
+
+def test_blocks_must_begin_at_sentences():
+    refuses("begins at none of the 50", begins=np.arange(0, 50, 4) + 2)
