@@ -85,43 +85,78 @@ def test_several_queries_have_k_hits_each(index, texts, monkeypatch):
     assert len(hits_of_queries[0]) == 3
 
 
-@pytest.mark.parametrize("n_queries", [1, 4, 5, 60])
-def test_the_order_is_that_of_the_cosines_in_double_precision(
-    average_encoder, n_queries, monkeypatch
-):
-    """A thousand texts whose cosines differ by less than single precision tells apart."""
-    monkeypatch.setattr(ranking, "_MAX_PRODUCTS", 2000)
+@pytest.fixture
+def close_vectors():
+    """A thousand vectors whose cosines differ by less than single precision tells apart.
+
+    Number 0 and numbers 500 to 519 are equal.
+    """
     rng = np.random.default_rng(5)
     center = rng.normal(size=(1, 16))
     vectors = center + 1e-7 * rng.normal(size=(1000, 16))
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-    vectors = vectors.astype(np.float32)
-    vectors[500:520] = vectors[0]  # of equal ones, the earlier comes first
-    queries = rng.normal(size=(n_queries, 16)).astype(np.float32)
-    queries[0] = vectors[0]
+    vectors[500:520] = vectors[0]
+    return vectors.astype(np.float32)
+
+
+@pytest.fixture
+def snapshot_of_close_vectors(average_encoder, close_vectors):
+    """Texts with these vectors."""
     index = Index(average_encoder, lexical=False)
     index.add([f"word{i % 500}" for i in range(1000)])
     [block] = index._snapshot.blocks
-    snapshot = Snapshot((replace(block, vectors=vectors),))
+    return Snapshot((replace(block, vectors=close_vectors),))
 
+
+def find_thirty(snapshot, queries):
+    """Rows and cosines of the thirty nearest texts, (n_queries, 30) each."""
     nearest = exact_nearest(snapshot, queries, 30, np.empty(0, bool))
+    rows, cosines = zip(*nearest)
+    return np.array(rows), np.array(cosines)
 
-    rows, cosines = map(np.array, zip(*nearest))  # both of shape (n_queries, 30)
-    exact = _dot_products(queries, vectors)  # (n_queries, 1000)
+
+@pytest.mark.parametrize("n_queries", [1, 4, 5, 60])
+def test_the_order_is_that_of_the_cosines_in_double_precision(
+    close_vectors, snapshot_of_close_vectors, n_queries, monkeypatch
+):
+    monkeypatch.setattr(ranking, "_MAX_PRODUCTS", 2000)
+    rng = np.random.default_rng(6)
+    queries = rng.normal(size=(n_queries, 16))
+    queries /= np.linalg.norm(queries, axis=1, keepdims=True)
+    queries = queries.astype(np.float32)
+    queries[0] = close_vectors[0]
+
+    rows, cosines = find_thirty(snapshot_of_close_vectors, queries)
+
+    exact = _dot_products(queries, close_vectors)  # (n_queries, 1000)
     order = np.argsort(-exact, axis=1, kind="stable")[:, :30]
     largest = np.take_along_axis(exact, order, axis=1)
+    found = np.take_along_axis(exact, rows, axis=1)
     np.testing.assert_allclose(cosines, largest, atol=1e-14)
-    assert (np.take_along_axis(exact, rows, axis=1) >= largest - 1e-14).all()
-    equal_rows = [row for row in rows[0] if row == 0 or 500 <= row < 520]
-    assert equal_rows == sorted(equal_rows)
-    assert all(len(set(line)) == 30 for line in rows.tolist())
+    assert (found >= largest - 1e-14).all()
+    assert all(len(set(rows_of_query)) == 30 for rows_of_query in rows.tolist())
+
+
+@pytest.mark.parametrize("n_queries", [1, 4, 5, 60])
+def test_of_equal_texts_the_earlier_comes_first(
+    close_vectors, snapshot_of_close_vectors, n_queries, monkeypatch
+):
+    monkeypatch.setattr(ranking, "_MAX_PRODUCTS", 2000)
+    queries = np.repeat(close_vectors[:1], n_queries, axis=0)
+
+    all_rows, _ = find_thirty(snapshot_of_close_vectors, queries)
+
+    for rows in all_rows.tolist():
+        equal_rows = [row for row in rows if row == 0 or 500 <= row < 520]
+        assert equal_rows == sorted(equal_rows)
 
 
 def _dot_products(queries, vectors):
     """In double precision: sums of Python's floats."""
     query_objects = queries.astype(object)
     vector_objects = vectors.astype(object)
-    return np.array([[float(np.dot(q, x)) for x in vector_objects] for q in query_objects])
+    products = [[float(np.dot(q, x)) for x in vector_objects] for q in query_objects]
+    return np.array(products)
 
 
 def test_texts_added_one_by_one_are_few_blocks(average_encoder, index, texts, tmp_path):
@@ -234,19 +269,19 @@ def test_lists_follow_what_is_added_and_deleted(faiss_index, tmp_path):
     assert new not in ids_of(load(tmp_path / "index").search("word7 word8", k=20))
 
 
-COPIES = {
-    "opened": load,
-    "pickled before its first search": lambda path: pickle.loads(pickle.dumps(load(path))),
-    "copied": lambda path: copy.deepcopy(load(path)),
-}
-
-
-@pytest.mark.parametrize("how", COPIES)
-def test_an_index_is_saved_opened_and_copied_with_its_encoder(index, texts, tmp_path, how):
+@pytest.mark.parametrize(
+    "copy_of",
+    [
+        pytest.param(lambda opened: opened, id="opened"),
+        pytest.param(lambda opened: pickle.loads(pickle.dumps(opened)), id="pickled"),
+        pytest.param(copy.deepcopy, id="copied"),
+    ],
+)
+def test_an_index_is_saved_opened_and_copied_with_its_encoder(index, texts, tmp_path, copy_of):
     index.delete([3, 4])
     save(index, tmp_path / "index")
 
-    again = COPIES[how](tmp_path / "index")
+    again = copy_of(load(tmp_path / "index"))  # before its first search
 
     assert len(again) == len(index)
     assert again._next_number == index._next_number
@@ -277,23 +312,28 @@ def test_a_column_of_a_table_is_texts_and_queries(average_encoder, texts):
     assert [hits[0].text for hits in index.search(table, k=1)] == texts[:5]
 
 
-def test_what_is_no_list_of_texts_is_not_added(small_index, texts):
-    for wrong in (set(texts[:5]), [["word1", "word2"]], np.array([texts[:2]]), "one text"):
-        with pytest.raises((TypeError, ValueError), match="texts must"):
-            small_index.add(wrong)
+@pytest.mark.parametrize(
+    "wrong", [{"a"}, [["word1", "word2"]], np.array([["a", "b"]]), "one text"], ids=repr
+)
+def test_what_is_no_list_of_texts_is_not_added(small_index, wrong):
+    with pytest.raises((TypeError, ValueError), match="texts must"):
+        small_index.add(wrong)
+
     assert len(small_index) == 5
 
 
-def test_what_is_no_query_is_rejected(small_index):
-    for wrong in (None, {"word1"}, np.array([["word1"]]), [None], b"word1"):
-        with pytest.raises((TypeError, ValueError), match="query must"):
-            small_index.search(wrong)
+@pytest.mark.parametrize(
+    "wrong", [None, {"word1"}, np.array([["word1"]]), [None], b"word1"], ids=repr
+)
+def test_what_is_no_query_is_rejected(small_index, wrong):
+    with pytest.raises((TypeError, ValueError), match="query must"):
+        small_index.search(wrong)
 
 
-def test_k_is_an_integer_of_at_least_one(small_index):
-    for wrong in (0, -1, 2.0, float("inf"), float("nan"), True, "3", None):
-        with pytest.raises(ValueError, match="k must be an integer of at least 1"):
-            small_index.search("word1", k=wrong)
+@pytest.mark.parametrize("k", [0, -1, 2.0, np.inf, np.nan, True, "3", None], ids=repr)
+def test_k_is_an_integer_of_at_least_one(small_index, k):
+    with pytest.raises(ValueError, match="k must be an integer of at least 1"):
+        small_index.search("word1", k=k)
 
 
 def test_memory_goes_by_the_texts_and_not_by_k(average_encoder, texts):
@@ -310,10 +350,11 @@ def test_memory_goes_by_the_texts_and_not_by_k(average_encoder, texts):
     assert peak < 1 << 24
 
 
-WRONG_IDS = [[True], np.array([True]), [1.0], "1", ["1"], b"1", None, 1.5, True, {1: 2}, [None]]
-
-
-@pytest.mark.parametrize("wrong", WRONG_IDS, ids=repr)
+@pytest.mark.parametrize(
+    "wrong",
+    [[True], np.array([True]), [1.0], "1", ["1"], b"1", None, 1.5, True, {1: 2}, [None]],
+    ids=repr,
+)
 def test_ids_of_texts_to_delete_are_integers(small_index, wrong):
     with pytest.raises(TypeError, match=r"ids must be integers.* Got "):
         small_index.delete(wrong)
@@ -322,8 +363,13 @@ def test_ids_of_texts_to_delete_are_integers(small_index, wrong):
 def test_any_iterable_of_integers_deletes_texts(index, texts):
     second_best = index.search(texts[7], k=2)[1].id
 
-    for ids in (0, {1}, (i for i in [2]), np.array([3, 4]), np.int32(5), range(6, 8), []):
-        index.delete(ids)
+    index.delete(0)
+    index.delete({1})
+    index.delete(iter([2]))
+    index.delete(np.array([3, 4]))
+    index.delete(np.int32(5))
+    index.delete(range(6, 8))
+    index.delete([])
 
     assert len(index) == len(texts) - 8
     assert index.search(texts[7], k=1)[0].id == second_best
@@ -391,39 +437,50 @@ def test_what_cannot_encode_is_no_encoder(wrong):
         Index(wrong)
 
 
-CHANGES = {
-    "ids that repeat": ("ids", np.zeros_like),
-    "negative ids": ("ids", lambda a: a - 1),
-    "a next number in use": ("next_id", lambda a: a - 1),
-    "ids of floats": ("ids", lambda a: a.astype(float)),
-    "fewer vectors": ("vectors", lambda a: a[:-1]),
-    "fewer dimensions": ("vectors", lambda a: a[:, :-1].copy()),
-    "fewer bytes": ("text_bytes", lambda a: a[:-1]),
-    "offsets that go back": ("text_offsets", lambda a: a[::-1].copy()),
-    "a nan": ("vectors", lambda a: np.where(a == a.max(), np.float32(np.nan), a)),
-    "an infinity": ("vectors", lambda a: np.where(a == a.max(), np.float32(np.inf), a)),
-    "long vectors": ("vectors", lambda a: 2 * a),
-    "places of no text": ("spans", lambda a: a + [1, 0, 0]),
-    "a word twice": ("word_hashes", lambda a: np.full_like(a, a[0])),
-    "words of no row": ("word_rows", lambda a: a + 5),
-    "words whose rows decrease": ("word_ends", lambda a: np.where(a < a[-1], 0, a)),
-    "words without an end": ("word_ends", lambda a: a + 1),
-    "values that are not there": ("column0_codes", lambda a: a + 1),
-    "values that are no JSON": ("column0_bytes", lambda a: a * 0 + 123),
-}
-
-
-@pytest.mark.parametrize("change", CHANGES)
-def test_what_is_loaded_is_checked_before_its_use(
-    average_encoder, texts, tmp_path, monkeypatch, change
-):
+@pytest.fixture
+def passages(average_encoder, texts):
+    """The first five texts with metadata, searched by words and passages too."""
     index = Index(average_encoder, lexical=True, chunk=True)
     index.add(texts[:5], metadata=[{"n": i} for i in range(5)])
-    state = index.state()
-    name, damage = CHANGES[change]
-    damaged_state = replace(state, tensors={**state.tensors, name: damage(state.tensors[name])})
-    monkeypatch.setattr(index, "state", lambda: damaged_state)
-    save(index, tmp_path / "index")  # with fresh checksums
+    return index
+
+
+@pytest.mark.parametrize(
+    ("name", "damage"),
+    [
+        pytest.param("ids", np.zeros_like, id="ids that repeat"),
+        pytest.param("ids", lambda a: a - 1, id="negative ids"),
+        pytest.param("next_id", lambda a: a - 1, id="a next number in use"),
+        pytest.param("ids", lambda a: a.astype(float), id="ids of floats"),
+        pytest.param("vectors", lambda a: a[:-1], id="fewer vectors"),
+        pytest.param("vectors", lambda a: a[:, :-1].copy(), id="fewer dimensions"),
+        pytest.param("text_bytes", lambda a: a[:-1], id="fewer bytes"),
+        pytest.param("text_offsets", lambda a: a[::-1].copy(), id="offsets that go back"),
+        pytest.param(
+            "vectors", lambda a: np.where(a == a.max(), np.float32(np.nan), a), id="a nan"
+        ),
+        pytest.param(
+            "vectors", lambda a: np.where(a == a.max(), np.float32(np.inf), a), id="an infinity"
+        ),
+        pytest.param("vectors", lambda a: 2 * a, id="long vectors"),
+        pytest.param("spans", lambda a: a + [1, 0, 0], id="places of no text"),
+        pytest.param("word_hashes", lambda a: np.full_like(a, a[0]), id="a word twice"),
+        pytest.param("word_rows", lambda a: a + 5, id="words of no row"),
+        pytest.param(
+            "word_ends", lambda a: np.where(a < a[-1], 0, a), id="words whose rows decrease"
+        ),
+        pytest.param("word_ends", lambda a: a + 1, id="words without an end"),
+        pytest.param("column0_codes", lambda a: a + 1, id="values that are not there"),
+        pytest.param("column0_bytes", lambda a: a * 0 + 123, id="values that are no JSON"),
+    ],
+)
+def test_what_is_loaded_is_checked_before_its_use(passages, tmp_path, monkeypatch, name, damage):
+    state = passages.state()
+    tensors = dict(state.tensors)
+    tensors[name] = damage(tensors[name])
+    damaged_state = replace(state, tensors=tensors)
+    monkeypatch.setattr(passages, "state", lambda: damaged_state)
+    save(passages, tmp_path / "index")  # with fresh checksums
 
     with pytest.raises(ValueError, match="damaged"):
         load(tmp_path / "index").search("word1")
