@@ -14,6 +14,7 @@ from pacsent import load
 from pacsent.datasets import load_banking, load_books
 from pacsent.demo import tutorial, write_tables
 from pacsent.demo.charts import guarantees
+from pacsent.text.pages import render
 
 
 def test_there_are_a_hundred_passages_of_each_of_thirty_books():
@@ -248,6 +249,14 @@ def test_the_contents_of_the_demo_stay_in_view_and_show_the_place(page_of_messag
     assert page.locator(".contents").bounding_box()["y"] == 0
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     assert page.problems == []
+
+
+def test_a_page_of_the_demo_without_charts_says_what_to_install():
+    hint = "Run: pip install 'pacsent[report]'"
+
+    page = render("demo.html", title="demo", contents=[], runtime="", install_hint=hint)
+
+    assert f"no figures because Altair is not installed. {hint}" in html.unescape(page)
 
 
 def test_the_tables_of_the_demo_are_for_the_shell(tmp_path):

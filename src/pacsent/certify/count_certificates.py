@@ -312,7 +312,7 @@ def compare(
         The right label, or set of labels, of each row.
     delta : float, default=0.05
         Probability that a limit is false.
-    overlap : {"refuse", "drop"} or None, default=None
+    overlap : {"error", "drop"} or None, default=None
         What is done with rows that a classifier was fitted on, as for `certify`.
     repeats : {"traffic", "copies"} or None, default=None
         Why texts repeat, as for `certify_predictions`. If it is not known, the interval covers the

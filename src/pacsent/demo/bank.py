@@ -16,6 +16,7 @@ from pacsent.demo import charts, tutorial
 from pacsent.demo.tables import N_LABELLED, draw_messages
 from pacsent.demo.tutorial import ERROR, MESSAGE, MESSAGES, MONITOR_STEP, N_MONITORED
 from pacsent.files import replacing
+from pacsent.optional import install_hint
 from pacsent.paper.figures import altair_found, chart_runtime
 from pacsent.predict import CertifiedClassifier
 from pacsent.search import Index
@@ -170,6 +171,7 @@ def _write_page(path: Path, numbers: dict[str, Any], **results: Any) -> None:
         seen=tutorial.SEEN,
         shell=tutorial.SHELL,
         runtime=chart_runtime() if altair_found() else "",
+        install_hint=install_hint("report"),
         **results,
     )
     with replacing(path, parents=True) as file:

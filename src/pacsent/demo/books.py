@@ -18,6 +18,7 @@ from pacsent.classify import TextClassifier
 from pacsent.datasets import load_books
 from pacsent.demo import charts
 from pacsent.files import replacing
+from pacsent.optional import install_hint
 from pacsent.paper.evaluation import evaluate
 from pacsent.paper.figures import altair_found, chart_runtime
 from pacsent.paper.labelled import Dataset
@@ -192,6 +193,7 @@ def _write_page(path: Path, numbers: dict[str, Any], **results: Any) -> None:
         "demo_books.html",
         title="pacsent: the paper, and what it proves",
         runtime=chart_runtime() if altair_found() else "",
+        install_hint=install_hint("report"),
         error=ERROR,
         rates=charts.guarantees(numbers, ERROR),
         word_bound_text=rounded_up(numbers["word_bound"], 3),
