@@ -11,7 +11,8 @@ def example(rng, n_rows=5, n_noise=301):
     scores = 3.0 * rng.standard_normal((n_rows, n_noise))
     sd = np.exp(rng.uniform(-3, 3, n_rows))
     norms = np.exp(rng.uniform(-2, 2, n_noise))
-    return scores, sd, norms, rng.dirichlet(np.ones(n_noise))
+    p_noise = rng.dirichlet(np.ones(n_noise))
+    return scores, sd, norms, p_noise
 
 
 @pytest.mark.parametrize("bias", [-2.0, 0.0, 0.7])
@@ -22,10 +23,10 @@ def test_the_table_gives_thirteen_digits_of_the_formulas(rng, shape, bias):
     scores[:, 1::5] *= 1e6  # far beyond the table
     expected_scores = scores.copy()
 
-    expected = risks.noise_errors_plainly(expected_scores, bias, sd, norms, p_noise)
-    found = risks.noise_errors(scores, bias, sd, norms, p_noise)
+    expected, _ = risks.noise_errors_plainly(expected_scores, bias, sd, norms, p_noise)
+    found, _ = risks.noise_errors(scores, bias, sd, norms, p_noise)
 
-    assert_allclose(found[0], expected[0], rtol=0, atol=1e-13)
+    assert_allclose(found, expected, rtol=0, atol=1e-13)
     assert_allclose(scores, expected_scores, rtol=1e-6, atol=1e-9)
 
 
@@ -41,15 +42,15 @@ def test_the_gradient_in_rho_is_that_of_the_formulas(rng):
 @pytest.mark.parametrize("bias", [-2.0, 0.0, 0.7])
 @pytest.mark.parametrize("shape", [(5, 301), (1, 1), (3, 0), (0, 4)])
 def test_single_precision_gives_six_digits_of_the_formulas(rng, shape, bias):
-    numbers = [array.astype(np.float32) for array in example(rng, *shape)]
-    numbers[0][:, 1::5] *= 1e6
-    scores, expected_scores = numbers[0], numbers[0].copy()
+    scores, *others = [array.astype(np.float32) for array in example(rng, *shape)]
+    scores[:, 1::5] *= 1e6
+    expected_scores = scores.copy()
 
-    expected = risks.noise_errors_32_plainly(expected_scores, bias, *numbers[1:])
-    found = risks.noise_errors_32(scores, bias, *numbers[1:])
+    expected_errors, expected_slopes = risks.noise_errors_32_plainly(expected_scores, bias, *others)
+    errors, slopes = risks.noise_errors_32(scores, bias, *others)
 
-    assert_allclose(found[0], expected[0], rtol=0, atol=1e-6)
-    assert_allclose(found[1], expected[1], rtol=0, atol=1e-5)
+    assert_allclose(errors, expected_errors, rtol=0, atol=1e-6)
+    assert_allclose(slopes, expected_slopes, rtol=0, atol=1e-5)
     assert_allclose(scores, expected_scores, rtol=1e-4, atol=1e-5)
 
 
@@ -64,34 +65,42 @@ def test_scores_that_are_no_numbers_stay_within_the_table(rng):
 
 @pytest.mark.parametrize("which", [1, 2, 3])
 def test_shapes_that_do_not_fit_are_refused(rng, which):
-    numbers = list(example(rng))
-    numbers[which] = numbers[which][1:]
+    arrays = list(example(rng))
+    arrays[which] = arrays[which][1:]
+    scores, *others = arrays
 
     with pytest.raises(ValueError, match="a row for each sd and a column for each norm"):
-        risks.noise_errors(numbers[0], 0.0, *numbers[1:])
+        risks.noise_errors(scores, 0.0, *others)
 
 
 @pytest.mark.parametrize("bias", [-1.0, 0.0, 0.4])
 def test_own_words_have_the_risk_and_the_gradients_of_the_formulas(rng, bias):
     offsets = np.array([0, 0, 5, 6, 40])
-    mu, words = rng.standard_normal((4, 19)), rng.standard_normal((40, 19))
+    mu = rng.standard_normal((4, 19))
+    sd = rng.uniform(0.1, 2, 4)
+    words = rng.standard_normal((40, 19))
     words[3] = 0.0  # the margin is the bias
     norms = np.linalg.norm(words, axis=1)
-    numbers = mu, rng.uniform(0.1, 2, 4), bias, words, offsets, norms, rng.uniform(size=40)
+    shares = rng.uniform(size=40)
 
-    found = risks.own_errors(*numbers)
-    expected = risks.own_errors_plainly(*numbers)
+    found = risks.own_errors(mu, sd, bias, words, offsets, norms, shares)
+    expected = risks.own_errors_plainly(mu, sd, bias, words, offsets, norms, shares)
 
     for one, other in zip(found, expected):
         assert_allclose(one, other, rtol=1e-12, atol=1e-14)
 
 
 def test_the_gradient_in_mu_is_the_numerical_one(rng):
-    words, norms = rng.standard_normal((9, 3)), np.ones(9)
-    mu, sd, offsets, shares = rng.standard_normal((1, 3)), np.ones(1), np.array([0, 9]), norms / 9
+    words = rng.standard_normal((9, 3))
+    mu = rng.standard_normal((1, 3))
+    sd = np.ones(1)
+    offsets = np.array([0, 9])
+    norms = np.ones(9)
+    shares = norms / 9
 
     def positive(mean):
-        return risks.own_errors(mean, sd, 0.2, words, offsets, norms, shares)[0][0]
+        errors, _, _ = risks.own_errors(mean, sd, 0.2, words, offsets, norms, shares)
+        return errors[0]
 
     _, found, _ = risks.own_errors(mu, sd, 0.2, words, offsets, norms, shares)
 
@@ -106,9 +115,10 @@ def test_the_gradient_in_mu_is_the_numerical_one(rng):
 )
 def test_offsets_that_are_not_of_the_words_are_refused(rng, offsets, message):
     words = rng.standard_normal((9, 3))
+    mu = words[:2].copy()
+    sd = np.ones(2)
+    norms = np.ones(9)
+    shares = np.ones(9)
 
     with pytest.raises(ValueError, match=message):
-        risks.own_errors(
-            *(words[:2].copy(), np.ones(2), 0.0, words),
-            *(np.array(offsets), np.ones(9), np.ones(9)),
-        )
+        risks.own_errors(mu, sd, 0.0, words, np.array(offsets), norms, shares)

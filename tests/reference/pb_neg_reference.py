@@ -25,8 +25,10 @@ class Objective(NamedTuple):
 
 def negative_sampling_loss(h, tokens, negatives, A_hat):
     """(loss, gradient in h): sum over tokens of softplus(-h.A_w) + sum_j softplus(h.A_{n_j})."""
-    true, noise = A_hat[tokens], A_hat[negatives]  # (n_tokens, n_dims), (n_tokens, k, n_dims)
-    a_true, a_noise = true @ h, noise @ h
+    true = A_hat[tokens]  # (n_tokens, n_dims)
+    noise = A_hat[negatives]  # (n_tokens, k, n_dims)
+    a_true = true @ h
+    a_noise = noise @ h
     loss = np.logaddexp(0.0, -a_true).sum() + np.logaddexp(0.0, a_noise).sum()
     grad = np.einsum("tk,tkd->d", expit(a_noise), noise) - expit(-a_true) @ true
     return loss, grad
@@ -43,30 +45,39 @@ def expected_objective(
     counts = counts.tocsr()
     n_tokens = np.asarray(counts.sum(axis=1)).ravel().astype(float)
     A_hat = np.asarray(A_hat, dtype=float)
-    n_dims, nu = A_hat.shape[1], np.sum(A_hat**2, axis=1)
+    n_dims = A_hat.shape[1]
+    nu = np.sum(A_hat**2, axis=1)
     var_Q = np.exp(rho)
-    data, trace, grad_h = np.empty(len(mu)), np.empty(len(mu)), np.empty(np.shape(mu))
     kp = n_negatives * np.asarray(noise)
+
+    data = np.empty(len(mu))
+    trace = np.empty(len(mu))
+    grad_h = np.empty(np.shape(mu))
     for s in range(len(mu)):
+        own = counts[[s]].indices
+        share = counts[[s]].data / n_tokens[s]
         f, f1, f2 = gaussian_logistic(A_hat @ mu[s], var_Q[s] * nu)
-        own = counts.indices[counts.indptr[s] : counts.indptr[s + 1]]
-        share = counts.data[counts.indptr[s] : counts.indptr[s + 1]] / n_tokens[s]
-        f_own, f1_own, f2_own = gaussian_logistic(-(A_hat[own] @ mu[s]), var_Q[s] * nu[own])
+        own_scores = A_hat[own] @ mu[s]
+        f_own, f1_own, f2_own = gaussian_logistic(-own_scores, var_Q[s] * nu[own])
         data[s] = kp @ f + share @ f_own
         grad_h[s] = (kp * f1) @ A_hat - (share * f1_own) @ A_hat[own]
         trace[s] = (kp * f2) @ nu + (share * f2_own) @ nu[own]
-    kappa, c = n_tokens / (var_P * lam), 0.5 * n_dims / lam
+
+    away = mu - m
+    kappa = n_tokens / (var_P * lam)
+    c = 0.5 * n_dims / lam
+    ratio = n_tokens / var_P
     if kl == "paper":
         times = n_tokens
         var_penalty = c * n_tokens * (np.log(var_P) - rho + var_Q / var_P)
     else:
-        times, ratio = 1.0, n_tokens / var_P
+        times = 1.0
         var_penalty = c * (ratio * var_Q - 1.0 - np.log(ratio) - rho)
     return Objective(
         data=data,
-        mean_penalty=0.5 * kappa * np.sum((mu - m) ** 2, axis=1),
+        mean_penalty=0.5 * kappa * np.sum(away**2, axis=1),
         var_penalty=var_penalty,
-        grad_mu=grad_h + kappa[:, None] * (mu - m),
-        grad_rho=0.5 * var_Q * trace + c * (n_tokens / var_P * var_Q - times),
+        grad_mu=grad_h + kappa[:, None] * away,
+        grad_rho=0.5 * var_Q * trace + c * (ratio * var_Q - times),
         trace=trace,
     )
