@@ -39,9 +39,11 @@ WORDS = ["a", "good", "film", "bad", "seven", "stars"]
 
 @pytest.fixture(scope="module")
 def words():
+    """Random vectors of six words."""
     rng = np.random.default_rng(0)
     I, O = rng.standard_normal((2, len(WORDS), 5)).astype(np.float32)
-    return WordVectors(Vocabulary(WORDS, range(60, 0, -10)), I, O)
+    vocabulary = Vocabulary(WORDS, range(60, 0, -10))
+    return WordVectors(vocabulary, I, O)
 
 
 @pytest.fixture(scope="module")
@@ -135,47 +137,94 @@ def test_columns_that_have_the_name_of_a_result_are_renamed(tmp_path, model, kin
         assert "The column mean of" in note and "named input_mean in the output" in note
 
 
-def test_a_table_that_cannot_be_read_fails_its_file(tmp_path, model):
-    mixed = '{"text": "good", "n": 1}\n' * BATCH + '{"text": "good", "n": "x"}'
-    for name, content, options, message in (
-        ("a.csv", "n,text,n\n1,good,2\n", {"keep_columns": "*"}, "must have one column named n"),
-        ("a.csv", "text\ngood\n", {"text_column": "body"}, "must include body. Got text instead"),
+MIXED = '{"text": "good", "n": 1}\n' * BATCH + '{"text": "good", "n": "x"}'
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "options", "message"),
+    [
+        (
+            "a.csv",
+            "n,text,n\n1,good,2\n",
+            {"keep_columns": "*"},
+            "must have one column named n",
+        ),
+        (
+            "a.csv",
+            "text\ngood\n",
+            {"text_column": "body"},
+            "must include body. Got text instead",
+        ),
         (
             "a.jsonl",
-            mixed,
+            MIXED,
             {"keep_columns": "n"},
             "must be of one type, int64. Got str instead (Could not convert 'x'",
         ),
-    ):
-        (tmp_path / name).write_text(content)
-        options = {"overwrite": True, **options}
-        manifest = scale.embed_shards(model, tmp_path / name, tmp_path / "out", **options)
-        (error,) = manifest.failed.values()
-        assert message in error and not (tmp_path / "out" / "a.parquet").exists()
-    write_parquet(tmp_path / "a.parquet", pa.array([], pa.string()))  # without rows
-    scale.embed_shards(model, [tmp_path / "a.parquet"], tmp_path / "none", keep_columns=["text"])
-    table = pq.read_table(tmp_path / "none" / "a.parquet")
-    assert table.num_rows == 0 and table.column_names == ["text", "mean", "variance"]
+    ],
+    ids=["a name twice", "no column of texts", "two types"],
+)
+def test_a_table_that_cannot_be_read_fails_its_file(
+    tmp_path, model, name, content, options, message
+):
+    source = tmp_path / name
+    source.write_text(content)
+
+    manifest = scale.embed_shards(model, source, tmp_path / "out", **options)
+
+    [error] = manifest.failed.values()
+    assert message in error
+    assert not (tmp_path / "out" / "a.parquet").exists()
 
 
-def test_bad_rows_keep_their_place_and_are_named(tmp_path, words, model):
-    folder, out = tmp_path / "in", tmp_path / "out"
+def test_a_table_without_rows_gives_one_with_the_columns_of_results(tmp_path, model):
+    source = tmp_path / "a.parquet"
+    write_parquet(source, pa.array([], pa.string()))
+
+    scale.embed_shards(model, [source], tmp_path / "out", keep_columns=["text"])
+
+    table = pq.read_table(tmp_path / "out" / "a.parquet")
+    assert table.num_rows == 0
+    assert table.column_names == ["text", "mean", "variance"]
+
+
+@pytest.fixture
+def folder_with_bad_rows(tmp_path):
+    """Four files, each with good rows at both ends and bad ones between them."""
+    folder = tmp_path / "in"
     folder.mkdir()
     (folder / "a.jsonl").write_text('{"text": "good"}\nnot json\n\n{"text": 3}\n{"text": "bad"}\n')
     (folder / "b.csv").write_text('n,text\n1,"good, or\nnot"\n2\n3,bad\n')
     (folder / "c.txt").write_bytes(b"good\nno \xff utf\r\nbad\r\n")
     write_parquet(folder / "d.parquet", ["good", None, "bad"])
-    manifest = scale.embed_shards(model, [folder], out, n_jobs=1)
-    places = {name: [bad["place"] for bad in r.bad] for name, r in manifest.files.items()}
-    lines = {"a": ["line 2", "line 4"], "b": ["line 4"], "c": ["line 2"], "d": ["row 2"]}
-    assert places == lines
-    for name in "acd":
-        means = vectors(out / f"{name}.parquet")
-        np.testing.assert_array_equal(means[[0, -1]], expected(words, ["good", "bad"]))
-        assert not means[1:-1].any()
+    return folder
+
+
+def test_bad_rows_are_named(folder_with_bad_rows, tmp_path, model):
+    manifest = scale.embed_shards(model, [folder_with_bad_rows], tmp_path / "out", n_jobs=1)
+
+    places = {}
+    for name, record in manifest.files.items():
+        places[name] = [bad["place"] for bad in record.bad]
+    assert places == {"a": ["line 2", "line 4"], "b": ["line 4"], "c": ["line 2"], "d": ["row 2"]}
+
+
+@pytest.mark.parametrize("name", ["a", "c", "d"])
+def test_bad_rows_keep_their_place(folder_with_bad_rows, tmp_path, words, model, name):
+    scale.embed_shards(model, [folder_with_bad_rows], tmp_path / "out", n_jobs=1)
+
+    means = vectors(tmp_path / "out" / f"{name}.parquet")
+    np.testing.assert_array_equal(means[[0, -1]], expected(words, ["good", "bad"]))
+    assert not means[1:-1].any()
+
+
+def test_a_bad_row_stops_the_work_where_errors_do(folder_with_bad_rows, tmp_path, model):
+    source = folder_with_bad_rows / "c.txt"
+
     with pytest.raises(ValueError, match=r"Line 2 of .*c.txt must be UTF-8 text"):
-        scale.embed_shards(model, [folder / "c.txt"], tmp_path / "o", on_error="stop")
-    assert not (tmp_path / "o" / "c.parquet").exists()
+        scale.embed_shards(model, [source], tmp_path / "out", on_error="stop")
+
+    assert not (tmp_path / "out" / "c.parquet").exists()
 
 
 @pytest.fixture
@@ -247,36 +296,67 @@ def test_a_source_that_changed_behind_the_same_size_and_time_is_read_again(tmp_p
     np.testing.assert_array_equal(vectors(out / "a.parquet"), expected(words, ["film"]))
 
 
-def test_what_would_be_overwritten_or_mixed_is_refused(folder, tmp_path, model):
-    deep, out = folder / "deep", tmp_path / "out"
-    for source, target in ((folder, folder / "out"), (deep / "*.parquet", deep), (folder, model)):
-        with pytest.raises(ValueError, match="must be outside of the sources"):
-            scale.embed_shards(model, [source], target, overwrite=True)
+@pytest.mark.parametrize(
+    ("source", "target"), [("", "out"), ("deep/*.parquet", "deep")], ids=["folder", "pattern"]
+)
+def test_outputs_among_the_sources_are_refused(folder, model, source, target):
+    with pytest.raises(ValueError, match="must be outside of the sources"):
+        scale.embed_shards(model, [folder / source], folder / target, overwrite=True)
+
+
+def test_outputs_in_the_folder_of_the_model_are_refused(folder, model):
+    with pytest.raises(ValueError, match="must be outside of the sources"):
+        scale.embed_shards(model, [folder], model, overwrite=True)
+
+
+def test_a_folder_with_other_files_is_not_written_to(folder, model):
     with pytest.raises(FileExistsError, match="holds files without a manifest"):
-        scale.embed_shards(model, [folder / "README.md"], deep)
-    same = [tmp_path / "a.csv", tmp_path / "a.jsonl"]
-    for path in same:
-        path.write_text("text\n")
+        scale.embed_shards(model, [folder / "README.md"], folder / "deep")
+
+
+def test_two_files_with_one_output_are_refused(tmp_path, model):
+    sources = [tmp_path / "a.csv", tmp_path / "a.jsonl"]
+    for source in sources:
+        source.write_text("text\n")
+
     with pytest.raises(ValueError, match=r"a.csv and .*a.jsonl, both a"):
-        scale.embed_shards(model, same, out)
+        scale.embed_shards(model, sources, tmp_path / "out")
+
+
+def test_classes_need_a_classifier(folder, tmp_path, model):
     with pytest.raises(ValueError, match=r"must be a classifier\. Got AverageVectorizer"):
-        scale.predict_shards(model, [folder], out)
-    first = [deep / "p0.parquet"]
-    scale.embed_shards(model, first, out)
+        scale.predict_shards(model, [folder], tmp_path / "out")
+
+
+def test_other_settings_for_the_same_outputs_need_overwrite(folder, tmp_path, model):
+    source = folder / "deep" / "p0.parquet"
+    out = tmp_path / "out"
+    scale.embed_shards(model, source, out)
+
     with pytest.raises(ValueError, match=r"was made with other settings \(columns\)"):
-        scale.embed_shards(model, first, out, keep_columns=["text"])
-    scale.embed_shards(model, first, out, keep_columns=["text"], overwrite=True)
+        scale.embed_shards(model, source, out, keep_columns=["text"])
+    scale.embed_shards(model, source, out, keep_columns=["text"], overwrite=True)
+
     assert "text" in pq.read_table(out / "p0.parquet").column_names
 
 
 def test_a_bad_file_is_reported_and_the_rest_is_done(folder, tmp_path, model):
     (folder / "deep" / "p1.parquet").write_bytes(b"PAR1 no table PAR1")
+
     manifest = scale.embed_shards(model, [folder], tmp_path / "out", n_jobs=1)
-    (failed,) = manifest.failed
-    assert failed.endswith("p1.parquet") and "whole Parquet file" in manifest.failed[failed]
-    assert len(manifest.files) == 3 and not (tmp_path / "out/deep/p1.parquet").exists()
+
+    [(failed, error)] = manifest.failed.items()
+    assert failed.endswith("p1.parquet")
+    assert "whole Parquet file" in error
+    assert len(manifest.files) == 3
+    assert not (tmp_path / "out" / "deep" / "p1.parquet").exists()
+
+
+def test_a_bad_file_stops_the_work_where_errors_do(folder, tmp_path, model):
+    (folder / "deep" / "p1.parquet").write_bytes(b"PAR1 no table PAR1")
+
     with pytest.raises(ValueError, match=r"p1\.parquet"):
-        scale.embed_shards(model, [folder], tmp_path / "o2", n_jobs=1, on_error="stop")
+        scale.embed_shards(model, [folder], tmp_path / "out", n_jobs=1, on_error="stop")
 
 
 def kill_after_first_file(numbered, out, model, module, engine):

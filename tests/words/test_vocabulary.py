@@ -257,24 +257,34 @@ def from_arrays(**changes):
 
 TABLE = np.array([["a", "b"], ["c", "d"]])
 TWICE = {"word_bytes": np.frombuffer(b"aba", np.uint8), "word_offsets": np.arange(4)}
-MISTAKES = [
-    (lambda: encode("a quiet film"), ValueError, "Got the single string 'a quiet film' instead"),
-    (lambda: encode(TABLE), TypeError, r"of shape \(2, 2\) instead"),
-    (lambda: encode(3), TypeError, "Got int '3' instead"),
-    (lambda: encode(["a"], n_jobs=0), ValueError, "Got 0 instead"),
-    (lambda: encode(["a"], n_jobs=1.5), ValueError, "Got 1.5 instead"),
-    (lambda: Vocabulary(["a", "b", "a"]), ValueError, "Got 'a' at 0 and at 2"),
-    (lambda: Vocabulary(["a", 3]), TypeError, r"words must be str. Got 3 instead"),
-    (lambda: Vocabulary(["a", "b"], [1]), ValueError, r"of the 2 words. Got .* shape \(1,\)"),
-    (lambda: Vocabulary(["a"], normalize="latin"), ValueError, "Got 'latin' instead"),
-    (lambda: Vocabulary(["a"]).n_tokens, ValueError, "needs word counts"),
-    (lambda: Vocabulary.from_arrays(TWICE).arrays(), ValueError, "Got 'a' a second time at 2"),
-    (lambda: from_arrays(word_offsets=np.arange(0, 5, 4)), ValueError, "must go from 0"),
-    (lambda: from_arrays(hash_table=np.zeros((3, 2))), ValueError, r"Got shape \(3, 2\) instead"),
-]
 
 
-@pytest.mark.parametrize(("call", "error", "message"), MISTAKES)
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (
+            lambda: encode("a quiet film"),
+            ValueError,
+            "Got the single string 'a quiet film' instead",
+        ),
+        (lambda: encode(TABLE), TypeError, r"of shape \(2, 2\) instead"),
+        (lambda: encode(3), TypeError, "Got int '3' instead"),
+        (lambda: encode(["a"], n_jobs=0), ValueError, "Got 0 instead"),
+        (lambda: encode(["a"], n_jobs=1.5), ValueError, "Got 1.5 instead"),
+        (lambda: Vocabulary(["a", "b", "a"]), ValueError, "Got 'a' at 0 and at 2"),
+        (lambda: Vocabulary(["a", 3]), TypeError, r"words must be str. Got 3 instead"),
+        (lambda: Vocabulary(["a", "b"], [1]), ValueError, r"of the 2 words. Got .* shape \(1,\)"),
+        (lambda: Vocabulary(["a"], normalize="latin"), ValueError, "Got 'latin' instead"),
+        (lambda: Vocabulary(["a"]).n_tokens, ValueError, "needs word counts"),
+        (lambda: Vocabulary.from_arrays(TWICE).arrays(), ValueError, "Got 'a' a second time at 2"),
+        (lambda: from_arrays(word_offsets=np.arange(0, 5, 4)), ValueError, "must go from 0"),
+        (
+            lambda: from_arrays(hash_table=np.zeros((3, 2))),
+            ValueError,
+            r"Got shape \(3, 2\) instead",
+        ),
+    ],
+)
 def test_mistakes_are_named(call, error, message):
     with pytest.raises(error, match=message):
         call()
