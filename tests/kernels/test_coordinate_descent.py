@@ -47,7 +47,8 @@ def test_a_pass_finds_the_roots_that_halved_brackets_find(rng, n_columns, n_dims
         epoch(features, order, *arrays)
         epoch_plainly(features, order, *exact)
 
-    (cells, weights, work), (right_cells, right_weights, right_work) = arrays, exact
+    cells, weights, work = arrays
+    right_cells, right_weights, right_work = exact
     assert abs(right_weights).max() > 0.5
     assert_allclose(weights, right_weights, atol=0.01)
     assert_allclose(cells[:, kernel.DUAL], right_cells[:, kernel.DUAL], atol=0.01)
@@ -62,12 +63,14 @@ def test_weights_are_the_sums_over_the_duals(rng):
     for i in range(60):
         sparse = slice(features.indptr[i], features.indptr[i + 1])
         X[i, features.indices[sparse]] = features.data[sparse]
-    X[:, features.dense_rows], X[:, -1] = features.dense, 1.0
+    X[:, features.dense_rows] = features.dense
+    X[:, -1] = 1.0
 
     for _ in range(3):
         epoch(features, order, cells, weights, work)
 
-    expected = X.T @ (cells[:, kernel.DUAL] * cells[:, kernel.SIGN]).astype(float)
+    signed_duals = cells[:, kernel.DUAL] * cells[:, kernel.SIGN]
+    expected = X.T @ signed_duals.astype(float)
     expected[features.dense_rows] *= work[kernel.VARIANCES]
     assert_allclose(weights, expected, atol=1e-4)
 
@@ -84,19 +87,56 @@ def test_several_calls_give_the_same(rng, monkeypatch):
         assert_array_equal(array, other)
 
 
-def test_features_and_arrays_that_do_not_fit_are_refused(rng):
-    features, order, cells, weights, work = random_problem(rng, 8, 3)
-    parts = features.indptr, features.indices, features.data, features.dense
+@pytest.fixture
+def problem(rng):
+    """FeatureRows, order, cells, weights and room of 60 texts."""
+    return random_problem(rng, n_columns=8, n_dims=3)
+
+
+def test_sparse_features_beyond_their_number_are_refused(problem):
+    indptr, indices, data, dense, _ = feature_parts(problem)
 
     with pytest.raises(ValueError, match="A sparse feature is not one of 9"):
-        FeatureRows(*parts, 9)
+        FeatureRows(indptr, indices, data, dense, 9)
+
+
+def test_dense_features_of_other_texts_are_refused(problem):
+    indptr, indices, data, dense, n_sparse = feature_parts(problem)
+
     with pytest.raises(ValueError, match="not those of 59 texts"):
-        FeatureRows(*parts[:3], features.dense[1:], N_SPARSE)
+        FeatureRows(indptr, indices, data, dense[1:], n_sparse)
+
+
+def test_offsets_that_fall_are_refused(problem):
+    indptr, indices, data, dense, n_sparse = feature_parts(problem)
+    falling = indptr[::-1].copy()
+
     with pytest.raises(ValueError, match="not those of 60 texts"):
-        FeatureRows(features.indptr[::-1].copy(), *parts[1:], N_SPARSE)
+        FeatureRows(falling, indices, data, dense, n_sparse)
+
+
+def feature_parts(problem):
+    features, *_ = problem
+    return features.indptr, features.indices, features.data, features.dense, N_SPARSE
+
+
+def test_weights_of_other_features_are_refused(problem):
+    features, order, cells, weights, work = problem
+
     with pytest.raises(ValueError, match=r"must have shapes .*\(54, 8\)"):
         epoch(features, order, cells, weights[1:], work)
+
+
+def test_columns_that_do_not_fill_a_vector_are_refused(problem):
+    features, order, *arrays = problem
+    narrow = [array[..., :6].copy() for array in arrays]
+
     with pytest.raises(ValueError, match="must have shapes"):
-        epoch(features, order, cells[..., :6].copy(), weights[:, :6].copy(), work[:, :6].copy())
+        epoch(features, order, *narrow)
+
+
+def test_an_order_of_other_texts_is_refused(problem):
+    features, order, cells, weights, work = problem
+
     with pytest.raises(ValueError, match="not one of 60"):
         epoch(features, order + 1, cells, weights, work)

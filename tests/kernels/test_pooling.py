@@ -41,11 +41,11 @@ def test_pooled_rows_are_the_weighted_sums(rng, dtype, is_weighted, add, n_dims)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_sums_are_rounded_in_the_same_order_on_every_processor(rng, dtype):
     """Four rows at a time, (a + b) + (c + d), then single ones; 64 tokens on their own."""
-    *given, out = random_case(rng, dtype, 37, False)
-    ids, offsets, table, _, scale, _ = *given, None
+    ids, offsets, table, weights, scale, out = random_case(rng, dtype, 37, False)
     expected = np.zeros_like(out)
     for s in range(scale.size):
-        rows = table[ids[offsets[s] : offsets[s + 1]]]
+        own = ids[offsets[s] : offsets[s + 1]]
+        rows = table[own]
         for block in np.split(rows, range(64, len(rows), 64)):
             total = np.zeros(37, dtype)
             n_whole = len(block) // 4 * 4
@@ -55,7 +55,7 @@ def test_sums_are_rounded_in_the_same_order_on_every_processor(rng, dtype):
                 total += row
             expected[s] += scale[s] * total
 
-    pool_rows(*given, out)
+    pool_rows(ids, offsets, table, weights, scale, out)
 
     assert_array_equal(out, expected)
 
@@ -64,8 +64,10 @@ def test_sums_are_rounded_in_the_same_order_on_every_processor(rng, dtype):
 def test_every_half_precision_number_is_widened_exactly(n_dims):
     numbers = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
     table = np.tile(numbers[:, None], n_dims)
-    ids, offsets = np.arange(1 << 16, dtype=np.int32), np.arange((1 << 16) + 1)
-    ones, out = np.ones(1 << 16, np.float32), np.empty(table.shape, np.float32)
+    ids = np.arange(numbers.size, dtype=np.int32)
+    offsets = np.arange(numbers.size + 1)
+    ones = np.ones(numbers.size, np.float32)
+    out = np.empty(table.shape, np.float32)
 
     pool_rows(ids, offsets, table, None, ones, out)
 
@@ -101,17 +103,33 @@ def test_offsets_of_other_ids_are_refused(rng, place, offset):
         pool_rows(ids, offsets, *given)
 
 
-def test_arrays_of_other_sizes_are_refused(rng):
-    ids, offsets, table, weights, scale, out = random_case(rng, np.float32, 8, True)
+def test_results_of_other_dimensions_are_refused(rng):
+    *given, out = random_case(rng, np.float32, 8, True)
+    narrow = out[:, :7].copy()
 
     with pytest.raises(ValueError, match=r"results of shape \(10, 7\) and 10 scales"):
-        pool_rows(ids, offsets, table, weights, scale, out[:, :7].copy())
+        pool_rows(*given, narrow)
+
+
+def test_scales_of_other_texts_are_refused(rng):
+    *given, scale, out = random_case(rng, np.float32, 8, True)
+
     with pytest.raises(ValueError, match=r"results of shape \(10, 8\) and 9 scales"):
-        pool_rows(ids, offsets, table, weights, scale[1:], out)
+        pool_rows(*given, scale[1:], out)
+
+
+def test_weights_of_other_rows_are_refused(rng):
+    ids, offsets, table, weights, scale, out = random_case(rng, np.float32, 8, True)
+
     with pytest.raises(ValueError, match="39 weights for 40 rows"):
         pool_rows(ids, offsets, table, weights[1:], scale, out)
+
+
+def test_results_of_another_type_are_refused(rng):
+    ids, offsets, table, *others = random_case(rng, np.float32, 8, True)
+
     with pytest.raises(Exception, match="array of float32 was passed for one of float64"):
-        pool_rows(ids, offsets, table.astype(float), weights, scale, out)
+        pool_rows(ids, offsets, table.astype(float), *others)
 
 
 @pytest.mark.parametrize("n_dims", [1, 7, 64])
@@ -129,12 +147,18 @@ def test_a_step_of_adam_is_the_formula(rng, n_dims):
         assert_allclose(array, right, rtol=1e-5, atol=1e-6)
 
 
-def test_gradients_of_other_rows_are_refused():
+def refuses_step(error, match, rows):
+    """A step of two gradients on these rows of a table of four is refused."""
     table = np.zeros((4, 3), np.float32)
     gradients = np.zeros((2, 3), np.float32)
-    rows = np.array([1, 4], np.int32)
+    rates = (0.1, 1.0, 1.0)
+    with pytest.raises(error, match=match):
+        adam_step(np.array(rows, np.int32), gradients, table, table, table, rates)
 
-    with pytest.raises(IndexError, match="not one of the table's 4"):
-        adam_step(rows, gradients, table, table, table, (0.1, 1.0, 1.0))
-    with pytest.raises(ValueError, match=r"shape \(2, 3\) do not fit 1 rows"):
-        adam_step(rows[:1], gradients, table, table, table, (0.1, 1.0, 1.0))
+
+def test_gradients_of_other_rows_are_refused():
+    refuses_step(IndexError, "not one of the table's 4", rows=[1, 4])
+
+
+def test_more_gradients_than_rows_are_refused():
+    refuses_step(ValueError, r"shape \(2, 3\) do not fit 1 rows", rows=[1])
