@@ -150,26 +150,44 @@ def test_vectors_without_their_encoder_are_enough(texts):
     assert certificate.teacher == "stored vectors"
 
 
-def test_distillation_resumes_to_the_same_student(tmp_path, texts, student, monkeypatch):
+@pytest.fixture
+def interrupted(tmp_path, texts, monkeypatch):
+    """The folder of a distillation that was interrupted in its second epoch."""
     run_epoch = Refinement.run_epoch
 
-    def interrupted(self, *arguments):
+    def run_one_epoch(self, *arguments):
         if self.epoch == 1:
             raise KeyboardInterrupt
         return run_epoch(self, *arguments)
 
-    monkeypatch.setattr(Refinement, "run_epoch", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        distill(teacher, texts, n_subwords=30, checkpoint_dir=tmp_path / "kept", random_state=0)
-    monkeypatch.setattr(Refinement, "run_epoch", run_epoch)
-    with pytest.raises(ValueError, match="a folder of the same distillation"):
-        distill(teacher, texts, n_subwords=30, checkpoint_dir=tmp_path / "kept", random_state=1)
-    place = tmp_path / "kept"
-    with pytest.raises(ValueError, match="checkpoint_dir needs an int as random_state"):
-        distill(teacher, texts, n_subwords=30, checkpoint_dir=place)
-    result = distill(teacher, texts, n_subwords=30, checkpoint_dir=place, random_state=0)
-    assert (result.word_vectors.input_vectors == student.word_vectors.input_vectors).all()
-    assert not (tmp_path / "kept").exists()
+    folder = tmp_path / "kept"
+    with monkeypatch.context() as patch:
+        patch.setattr(Refinement, "run_epoch", run_one_epoch)
+        with pytest.raises(KeyboardInterrupt):
+            distill(teacher, texts, n_subwords=30, checkpoint_dir=folder, random_state=0)
+    return folder
+
+
+def test_distillation_resumes_to_the_same_student(interrupted, texts, student):
+    result = distill(teacher, texts, n_subwords=30, checkpoint_dir=interrupted, random_state=0)
+
+    vectors = result.word_vectors.input_vectors
+    assert (vectors == student.word_vectors.input_vectors).all()
+    assert not interrupted.exists()
+
+
+@pytest.mark.parametrize(
+    ("random_state", "message"),
+    [
+        (1, "a folder of the same distillation"),
+        (None, "checkpoint_dir needs an int as random_state"),
+    ],
+)
+def test_another_distillation_does_not_resume(interrupted, texts, random_state, message):
+    with pytest.raises(ValueError, match=message):
+        distill(
+            teacher, texts, n_subwords=30, checkpoint_dir=interrupted, random_state=random_state
+        )
 
 
 def test_a_student_is_saved_with_its_certificate(student, texts, tmp_path):

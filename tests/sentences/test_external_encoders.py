@@ -117,14 +117,27 @@ def test_what_is_no_encoder_is_refused(wrong):
         as_encoder(wrong)
 
 
-def test_texts_without_a_stored_vector_or_with_two_are_refused():
+@pytest.mark.parametrize("text", ["another text", "42"])
+def test_texts_without_a_stored_vector_are_refused(text):
     index = Index((TEXTS, letters(TEXTS)))
-    for text in ("another text", "42"):
-        with pytest.raises(ValueError, match="1 of 1 texts have no vector"):
-            index.add([text])
-    as_encoder((["a", "b", "a"], np.array([[1.0], [2.0], [1.0]])))
+
+    with pytest.raises(ValueError, match="1 of 1 texts have no vector"):
+        index.add([text])
+
+
+def test_a_text_may_have_the_same_stored_vector_twice():
+    vectors = np.array([[1.0], [2.0], [1.0]])
+
+    encoder = as_encoder((["a", "b", "a"], vectors))
+
+    assert encoder.encode(["a"]).tolist() == [[1.0]]
+
+
+def test_a_text_with_two_stored_vectors_is_refused():
+    vectors = np.array([[1.0], [2.0], [3.0]])
+
     with pytest.raises(ValueError, match="Got two for 'a', in rows 0 and 2"):
-        as_encoder((["a", "b", "a"], np.array([[1.0], [2.0], [3.0]])))
+        as_encoder((["a", "b", "a"], vectors))
 
 
 @pytest.mark.parametrize(
@@ -147,40 +160,90 @@ def test_without_an_encoder_words_of_the_same_letters_are_unknown():
     assert classifier.predict_proba(["zebras"])[0, 0] == pytest.approx(0.5, abs=0.1)
 
 
-def test_a_saved_index_is_opened_with_its_encoder_and_no_other(tmp_path):
+@pytest.fixture
+def saved_index(tmp_path):
+    """The folder of an index whose encoder has the name letters."""
     index = Index(ExternalEncoder(WithEncode(), name="letters"))
     index.add(TEXTS)
-    folder = pacsent.save(index, tmp_path / "index")
-    opened = pacsent.load(folder, encoder=letters)
-    assert opened.search("a cup of tea", k=1)[0].text == "a cup of tea"
+    return pacsent.save(index, tmp_path / "index")
+
+
+def test_a_saved_index_is_opened_with_its_encoder(saved_index):
+    opened = pacsent.load(saved_index, encoder=letters)
+
+    [hit] = opened.search("a cup of tea", k=1)
+    assert hit.text == "a cup of tea"
+
+
+def test_a_saved_index_does_not_search_without_its_encoder(saved_index):
+    opened = pacsent.load(saved_index)
+
     with pytest.raises(ValueError, match=r"made with the encoder letters.*encoder=\.\.\."):
-        pacsent.load(folder).search("a cup of tea")
-    with pytest.raises(ValueError, match="vectors of 20 numbers, as letters did"):
-        pacsent.load(folder, encoder=lambda texts: letters(texts)[:, :5])
-    with pytest.raises(ValueError, match=r"encoder must be letters.*Got another"):
-        pacsent.load(folder, encoder=lambda texts: letters(texts)[:, ::-1])
+        opened.search("a cup of tea")
 
 
-def test_queries_are_encoded_by_an_encoder_of_their_own(tmp_path):
+def first_letters(texts):
+    return letters(texts)[:, :5]
+
+
+def letters_from_behind(texts):
+    return letters(texts)[:, ::-1]
+
+
+@pytest.mark.parametrize(
+    ("encoder", "message"),
+    [
+        (first_letters, "vectors of 20 numbers, as letters did"),
+        (letters_from_behind, r"encoder must be letters.*Got another"),
+    ],
+)
+def test_a_saved_index_is_opened_with_no_other_encoder(saved_index, encoder, message):
+    with pytest.raises(ValueError, match=message):
+        pacsent.load(saved_index, encoder=encoder)
+
+
+def test_queries_are_encoded_by_an_encoder_of_their_own():
     encoded = []
 
-    def documents(texts):
+    def encode_documents(texts):
         encoded.extend(texts)
         return letters(texts)
 
-    index = Index(documents, query_encoder=letters, lexical=False)
+    index = Index(encode_documents, query_encoder=letters, lexical=False)
+    index.add(TEXTS)
     symmetric = Index(letters, lexical=False)
-    for each in (index, symmetric):
-        each.add(TEXTS)
-    assert index.search("tea and cups", k=3) == symmetric.search("tea and cups", k=3)
-    assert index.certify(TEXTS, range(len(TEXTS)), k=1).n_errors == 0
+    symmetric.add(TEXTS)
+
+    hits = index.search("tea and cups", k=3)
+
+    assert hits == symmetric.search("tea and cups", k=3)
     assert "tea and cups" not in encoded
-    static = pacsent.load("english").sentences
-    index = Index(documents, query_encoder=static)
+
+
+def test_an_index_with_an_encoder_of_queries_is_certified():
+    index = Index(WithEncode(), query_encoder=letters, lexical=False)
+    index.add(TEXTS)
+
+    certificate = index.certify(TEXTS, range(len(TEXTS)), k=1)
+
+    assert certificate.n_errors == 0
+
+
+def test_an_encoder_of_queries_with_other_vectors_is_refused():
+    english = pacsent.load("english").sentences
+    index = Index(letters, query_encoder=english)
+
     with pytest.raises(ValueError, match=r"query_encoder must return vectors of 20.*Got 256 inst"):
         index.search("tea")
-    saved = pacsent.save(Index(static, query_encoder=static), tmp_path / "index")
-    assert pacsent.load(saved).query_encoder.kind == "StaticEncoder"
+
+
+def test_an_encoder_of_queries_is_saved_with_the_index(tmp_path):
+    english = pacsent.load("english").sentences
+    index = Index(english, query_encoder=english)
+
+    opened = pacsent.load(pacsent.save(index, tmp_path / "index"))
+
+    assert opened.query_encoder.kind == "StaticEncoder"
 
 
 class Embeddings(Handler):
@@ -658,10 +721,19 @@ def test_the_english_model_encodes_and_compares(tmp_path):
 
 def test_search_in_english_adds_the_words_of_long_texts():
     both = Index("english").encoder
-    short, long = both.encode(["wine", " ".join(["wine and tea"] * 20)])
-    sizes = [np.linalg.norm(v[256:]) / np.linalg.norm(v[:256]) for v in (short, long)]
-    np.testing.assert_allclose(sizes, [1 / 50, 1.0], rtol=1e-3)
+    long_text = " ".join(["wine and tea"] * 20)
+
+    short, long = both.encode(["wine", long_text])
+
+    assert length_of_words(short) == pytest.approx(1 / 50, rel=1e-3)
+    assert length_of_words(long) == pytest.approx(1.0, rel=1e-3)
     np.testing.assert_allclose(np.linalg.norm([short, long], axis=1), 1.0, rtol=1e-5)
+
+
+def length_of_words(vector):
+    """The length of the part of the words, in lengths of that of the sentence."""
+    sentence, words = np.split(vector, [256])
+    return np.linalg.norm(words) / np.linalg.norm(sentence)
 
 
 def test_one_warning_names_the_rows_of_the_user(monkeypatch):
