@@ -96,24 +96,51 @@ def shards_of(kind, folder):
     return path
 
 
-@pytest.mark.parametrize("kind", ["parquet", "jsonl", "csv", "tsv", "txt", "jsonl.gz"])
+KINDS = ["parquet", "jsonl", "csv", "tsv", "txt", "jsonl.gz"]
+
+
+def other_columns(kind):
+    """The columns beside the text that a file of this kind has here."""
+    return [] if kind == "txt" else ["n"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_gives_the_vectors_of_the_library_bit_for_bit(kind, tmp_path, words, model):
-    source, out = shards_of(kind, tmp_path), tmp_path / "out"
-    keep_columns = [] if kind == "txt" else ["n"]
-    manifest = scale.embed_shards(model, [source], out, keep_columns=keep_columns)
-    np.testing.assert_array_equal(vectors(out / "part.parquet"), expected(words, TEXTS))
+    source = shards_of(kind, tmp_path)
+    out = tmp_path / "out"
+
+    manifest = scale.embed_shards(model, [source], out, keep_columns=other_columns(kind))
+
     totals = manifest.totals()
+    np.testing.assert_array_equal(vectors(out / "part.parquet"), expected(words, TEXTS))
     assert (totals["rows"], totals["empty"], totals["bad_rows"]) == (6, 2, 0)
-    assert totals["known"] == 9 and totals["unknown"] == 4
-    if keep_columns:
-        numbers = pq.read_table(out / "part.parquet")["n"].to_pylist()
-        assert list(map(int, numbers)) == list(range(6))
+    assert (totals["known"], totals["unknown"]) == (9, 4)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "txt"])
+def test_columns_that_are_kept_stand_beside_their_vectors(kind, tmp_path, model):
+    source = shards_of(kind, tmp_path)
+
+    scale.embed_shards(model, [source], tmp_path / "out", keep_columns=["n"])
+
+    numbers = pq.read_table(tmp_path / "out" / "part.parquet")["n"].to_pylist()
+    assert [int(number) for number in numbers] == [0, 1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_gives_the_same_vectors_as_lines_of_json(kind, tmp_path, words, model):
+    source = shards_of(kind, tmp_path)
+
     scale.embed_shards(model, source, tmp_path / "lines", keep_columns="*", format="jsonl")
-    rows = [json.loads(line) for line in (tmp_path / "lines" / "part.jsonl").open()]
-    assert [list(row) for row in rows] == [[*keep_columns, "text", "mean", "variance"]] * 6
+
+    lines = (tmp_path / "lines" / "part.jsonl").read_text().splitlines()
+    rows = [json.loads(line) for line in lines]
     means = np.array([row["mean"] for row in rows], dtype=np.float32)
+    columns = [*other_columns(kind), "text", "mean", "variance"]
+    assert [list(row) for row in rows] == [columns] * 6
     np.testing.assert_array_equal(means, expected(words, TEXTS))
-    assert rows[2]["variance"] is None and rows[0]["variance"] >= 0
+    assert rows[2]["variance"] is None
+    assert rows[0]["variance"] >= 0
 
 
 @pytest.mark.parametrize("kind", ["parquet", "csv"])
@@ -238,23 +265,40 @@ def folder(tmp_path):
     return folder
 
 
-def test_a_folder_gives_a_folder_and_is_not_worked_on_twice(folder, tmp_path, model):
+def test_a_folder_gives_a_folder(folder, tmp_path, model):
+    manifest = scale.embed_shards(model, [folder], tmp_path / "out", n_jobs=2)
+
+    names = sorted(path.name for path in (tmp_path / "out" / "deep").iterdir())
+    assert names == ["p0.parquet", "p1.parquet", "p2.parquet", "p3.parquet"]
+    assert manifest.totals()["rows"] == 60
+    assert manifest.ignored == [str(folder / "README.md")]
+
+
+def test_the_manifest_has_the_size_and_the_coverage_of_every_file(folder, tmp_path, model):
     out = tmp_path / "out"
-    manifest = scale.embed_shards(model, [folder], out, n_jobs=2)
-    assert sorted(p.name for p in (out / "deep").iterdir()) == [f"p{i}.parquet" for i in range(4)]
-    assert manifest.totals()["rows"] == 60 and manifest.ignored == [str(folder / "README.md")]
+
+    scale.embed_shards(model, [folder], out, n_jobs=1)
+
     about = json.loads((out / "manifest.json").read_text())
+    assert len(about["files"]) == 4
     for name, record in about["files"].items():
         share = record["known"] / (record["known"] + record["unknown"])
         assert record["bytes"] == (out / f"{name}.parquet").stat().st_size
         assert record["coverage"] == pytest.approx(share, abs=1e-6)
-    times = {p: p.stat().st_mtime_ns for p in (out / "deep").iterdir()}
+
+
+def test_only_what_changed_or_is_missing_is_worked_on_again(folder, tmp_path, model):
+    out = tmp_path / "out"
+    scale.embed_shards(model, [folder], out, n_jobs=1)
+    times = {path: path.stat().st_mtime_ns for path in (out / "deep").iterdir()}
     write_parquet(folder / "deep" / "p1.parquet", ["bad"])
     (out / "deep" / "p2.parquet").unlink()
-    again = scale.embed_shards(model, [folder], out, n_jobs=1)
-    same = {p.name for p in times if p.stat().st_mtime_ns == times[p]}
-    assert same == {"p0.parquet", "p3.parquet"}
-    assert again.totals()["rows"] == 6 + 1 + 18 + 24
+
+    manifest = scale.embed_shards(model, [folder], out, n_jobs=1)
+
+    untouched = {path.name for path, time in times.items() if path.stat().st_mtime_ns == time}
+    assert untouched == {"p0.parquet", "p3.parquet"}
+    assert manifest.totals()["rows"] == 6 + 1 + 18 + 24
 
 
 def test_outputs_of_removed_inputs_are_named_until_they_are_deleted(tmp_path, model):
