@@ -11,6 +11,7 @@ from numpy.testing import assert_allclose
 
 from helpers import invoke
 from pacsent import Index, distill, load, save
+from pacsent.arrays import unit_rows
 from pacsent.certify import read_certificate
 from pacsent.sentences import FidelityCertificate, StaticEncoder
 from pacsent.sentences.distillation_certificate import measure_fidelity
@@ -99,7 +100,8 @@ def test_an_epoch_with_torch_is_the_epoch_on_the_cpu(rng):
     pytest.importorskip("torch")
     from pacsent.sentences.solvers.distillation_gpu import epoch_on_gpu
 
-    batch, t = encoded(rng), rng.normal(size=(40, 4)).astype(np.float32)
+    batch = encoded(rng)
+    t = rng.normal(size=(40, 4)).astype(np.float32)
     start = rng.normal(size=(15, 4)).astype(np.float32)
     options = SolverOptions(n_epochs=2, batch_size=10, rate=0.05)
     one, two = (Refinement(start.copy(), 40, options) for _ in range(2))
@@ -319,50 +321,102 @@ def test_the_cosine_depends_on_directions_alone():
     assert opposite.cosine_lower == -1
 
 
+def draw_pairs(rng, n):
+    """Vectors and what they are copies of, with noise that is sometimes large."""
+    originals = rng.normal(size=(n, 6))
+    scale = rng.choice([0.2, 2.5], size=(n, 1), p=[0.8, 0.2])
+    copies = originals + scale * rng.normal(size=(n, 6))
+    return copies, originals
+
+
 def test_the_certificate_keeps_its_guarantee_and_the_plain_mean_does_not(rng):
     """200 samples from a known distribution."""
+    copies, originals = draw_pairs(rng, 200_000)
+    true_cosine = (unit_rows(copies) * unit_rows(originals)).sum(axis=1).mean()
 
-    def draw(n):
-        t = rng.normal(size=(n, 6))
-        noise = rng.choice([0.2, 2.5], size=(n, 1), p=[0.8, 0.2]) * rng.normal(size=(n, 6))
-        return t + noise, t
+    certificates = [measure_fidelity(*draw_pairs(rng, 80), delta=0.2) for _ in range(200)]
 
-    x, y = (m / np.linalg.norm(m, axis=1, keepdims=True) for m in draw(200_000))
-    true_cosine = (x * y).sum(1).mean()
-    result = [measure_fidelity(*draw(80), delta=0.2) for _ in range(200)]
-    assert np.mean([each.cosine_lower > true_cosine for each in result]) <= 0.2 + 0.06
-    assert np.mean([each.mean_cosine > true_cosine for each in result]) > 0.3
+    lower_limits = np.array([certificate.cosine_lower for certificate in certificates])
+    means = np.array([certificate.mean_cosine for certificate in certificates])
+    assert np.mean(lower_limits > true_cosine) <= 0.2 + 0.06
+    assert np.mean(means > true_cosine) > 0.3
 
 
-def test_the_command_distils_from_vectors_alone(tmp_path, texts):
-    def run(*words):
-        line = f"distill {tmp_path}/t.txt -o {tmp_path}/m --n-subwords 20 --quiet --json".split()
-        return invoke(*line, *words)
+@pytest.fixture
+def run_distill(tmp_path, texts):
+    """run_distill(*options): the command on the texts, which writes to tmp_path / "m"."""
+    file = tmp_path / "t.txt"
+    file.write_text("\n".join(texts) + "\n")
 
-    (tmp_path / "t.txt").write_text("\n".join(texts) + "\n")
-    np.save(tmp_path / "v.npy", teacher(texts[:59]).astype(np.float32))
-    for words, code, message in (
-        ((), 2, "--vectors or by --encoder"),
-        (("--vectors", tmp_path / "v.npy"), 1, "59 rows"),
-        (("--vectors", tmp_path / "t.txt"), 2, "is no .npy file"),
-    ):
-        done = run(*words)
-        assert done.exit_code == code and message in done.output
-        assert not (tmp_path / "m").exists()
-    np.save(tmp_path / "v.npy", teacher(texts).astype(np.float32))
-    done = run("--vectors", tmp_path / "v.npy")
+    def run(*options):
+        settings = ["-o", tmp_path / "m", "--n-subwords", 20, "--quiet", "--json"]
+        return invoke("distill", file, *settings, *options)
+
+    return run
+
+
+def test_the_command_distils_from_vectors_alone(run_distill, tmp_path, texts):
+    vectors = teacher(texts).astype(np.float32)
+    np.save(tmp_path / "v.npy", vectors)
+
+    done = run_distill("--vectors", tmp_path / "v.npy")
+
     assert done.exit_code == 0, done.output
     certificate = json.loads(done.stdout)["certificate"]
+    opened = load(tmp_path / "m")
     assert certificate["kind"] == "fidelity"
-    assert certificate_of(load(tmp_path / "m")).error_upper == certificate["error_upper"]
+    assert certificate_of(opened).error_upper == certificate["error_upper"]
 
 
-def test_the_normalisation_is_chosen_from_the_texts_and_kept(texts):
-    some = texts[:60]
-    for given, name in ((some, "paper"), ([f"{text} grün" for text in some], "unicode")):
-        words = distill(teacher, given, n_epochs=0, n_subwords=0).word_vectors
-        assert words.vocabulary.normalize == name
-        assert words.training["normalize"].startswith(f"normalize={name!r}, chosen from the text")
-    assert "grün" in words.vocabulary
-    chosen = distill(teacher, some, n_epochs=0, n_subwords=0, normalize="unicode")
-    assert "normalize" not in chosen.word_vectors.training
+def test_the_command_needs_vectors_or_an_encoder(run_distill, tmp_path):
+    done = run_distill()
+
+    assert done.exit_code == 2
+    assert "--vectors or by --encoder" in done.output
+    assert not (tmp_path / "m").exists()
+
+
+def test_the_command_refuses_vectors_of_other_texts(run_distill, tmp_path, texts):
+    vectors = teacher(texts[:59]).astype(np.float32)
+    np.save(tmp_path / "v.npy", vectors)
+
+    done = run_distill("--vectors", tmp_path / "v.npy")
+
+    assert done.exit_code == 1
+    assert "59 rows" in done.output
+    assert not (tmp_path / "m").exists()
+
+
+def test_the_command_refuses_vectors_that_are_no_array(run_distill, tmp_path):
+    done = run_distill("--vectors", tmp_path / "t.txt")
+
+    assert done.exit_code == 2
+    assert "is no .npy file" in done.output
+    assert not (tmp_path / "m").exists()
+
+
+def assert_chosen(words, name):
+    """The normalisation of word vectors, and that they record why."""
+    assert words.vocabulary.normalize == name
+    assert words.training["normalize"].startswith(f"normalize={name!r}, chosen from the text")
+
+
+def test_the_normalisation_of_english_texts_is_that_of_the_paper(texts):
+    student = distill(teacher, texts[:60], n_epochs=0, n_subwords=0)
+
+    assert_chosen(student.word_vectors, "paper")
+
+
+def test_the_normalisation_of_other_texts_keeps_their_letters(texts):
+    german = [f"{text} grün" for text in texts[:60]]
+
+    student = distill(teacher, german, n_epochs=0, n_subwords=0)
+
+    assert_chosen(student.word_vectors, "unicode")
+    assert "grün" in student.word_vectors.vocabulary
+
+
+def test_a_normalisation_that_was_given_is_not_recorded_as_chosen(texts):
+    student = distill(teacher, texts[:60], n_epochs=0, n_subwords=0, normalize="unicode")
+
+    assert "normalize" not in student.word_vectors.training
