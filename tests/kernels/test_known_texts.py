@@ -12,7 +12,8 @@ from pacsent.kernels import known_texts
 @pytest.fixture
 def numbers(rng):
     """Rows of numbers of ids, of which some are unknown, absent, or there twice."""
-    rows = np.sort(rng.integers(known_texts.ABSENT, 40, size=(300, 20)), axis=1)
+    rows = rng.integers(known_texts.ABSENT, 40, size=(300, 20))
+    rows.sort(axis=1)
     rows[:5] = known_texts.ABSENT
     rows[5:10] = known_texts.UNKNOWN
     return rows.astype(np.int32)
@@ -21,7 +22,8 @@ def numbers(rng):
 @pytest.mark.parametrize("least", [0.0, 0.5, 0.9])
 def test_prefixes_are_those_of_the_plain_loop(numbers, rng, monkeypatch, least):
     monkeypatch.setattr(known_texts, "_BATCH_ROWS", 7)
-    idf = np.sort(1 + 5 * rng.random(40))[::-1].copy()
+    rising = np.sort(1 + 5 * rng.random(40))
+    idf = rising[::-1].copy()
 
     found = known_texts.find_prefixes(numbers, idf, 7.0, least)
     expected = known_texts.find_prefixes_plainly(numbers, idf, 7.0, least)
@@ -34,8 +36,10 @@ def test_prefixes_are_those_of_the_plain_loop(numbers, rng, monkeypatch, least):
 
 def test_rows_are_listed_as_in_the_plain_loop(numbers, rng, monkeypatch):
     monkeypatch.setattr(known_texts, "_BATCH_ROWS", 7)
-    prefixes = known_texts.find_prefixes(numbers, np.linspace(6, 1, 40), 7.0, 0.5)
-    rows = rng.permutation(1000)[: len(numbers)].astype(np.int32)
+    idf = np.linspace(6, 1, 40)
+    prefixes = known_texts.find_prefixes(numbers, idf, 7.0, 0.5)
+    some_rows = rng.permutation(1000)[: len(numbers)]
+    rows = some_rows.astype(np.int32)
 
     found = known_texts.list_rows(prefixes, rows, 45)
     expected = known_texts.list_rows_plainly(prefixes, rows, 45)
@@ -45,16 +49,26 @@ def test_rows_are_listed_as_in_the_plain_loop(numbers, rng, monkeypatch):
 
 
 def test_sketches_of_too_many_columns_are_refused():
+    numbers = np.zeros((1, 65), np.int32)
+    idf = np.ones(1)
+
     with pytest.raises(ValueError, match=r"at most 64 columns\. Got 65"):
-        known_texts.find_prefixes(np.zeros((1, 65), np.int32), np.ones(1), 1.0, 0.5)
+        known_texts.find_prefixes(numbers, idf, 1.0, 0.5)
+
+
+def random_texts(rng, n_texts):
+    """Texts of up to eight words, each of which is one of twelve letters."""
+    letters = np.array(list("abcdefghijkl"))
+    texts = []
+    for _ in range(n_texts):
+        n_words = rng.integers(0, 9)
+        texts.append(" ".join(rng.choice(letters, size=n_words)))
+    return texts
 
 
 def test_near_texts_are_those_of_the_plain_loop(rng, monkeypatch):
-    letters = np.array(list("abcdefghijkl"))
-    known, new = (
-        [" ".join(rng.choice(letters, size=rng.integers(0, 9))) for _ in range(400)]
-        for _ in range(2)
-    )
+    known = random_texts(rng, 400)
+    new = random_texts(rng, 400)
     monkeypatch.setattr(known_texts, "_BATCH_TEXTS", 7)
     compiled = KnownTexts(sketches(known)).are_near(new)
 
