@@ -44,13 +44,16 @@ async function showCompared(text, other) {
   $("needle").style.left = 50 + 50 * cosine + "%";
 }
 
+// Long names of classes may go on in the next line after an underscore.
+const breakable = text => text.split(/(?<=_)/).flatMap(part => [part, made("wbr")]);
+
 async function showClass(text) {
   const found = await latest("class", () => ask("/classify", {texts: text, explain: true}));
   if (!found) return;
   const {label, probability, set, abstained, explanation, note} = found.results[0];
   const {no_answers, no_sets, statement, comparison} = found.guarantee;
   const answer = label === null ? "No class" : `${label}, with probability ${percent(probability)}`;
-  $("label").replaceChildren(...answer.split(/(?<=_)/).flatMap(part => [part, made("wbr")]));
+  $("label").replaceChildren(...breakable(answer));
   $("abstained").textContent = label === null ? note
     : !abstained ? "" : "The classifier abstains. " + (no_answers || note || "This probability is too small for its guarantee.");
   // The statement is null where guarantees are withdrawn: the texts of this client differ.
@@ -102,7 +105,9 @@ async function showCertificates() {
     const shown = made("div", undefined, "certificate"), [first, ...rest] = in_words.split("\n");
     const more = made("details");
     more.append(made("summary", "Assumptions and details"), ...rest.map(line => made("p", line, /\S {2,}\S/.test(line) ? "quiet aligned" : "quiet")));
-    shown.append(made("h3", subject), made("p", first), more);
+    const heading = made("h3");
+    heading.append(...breakable(subject));
+    shown.append(heading, made("p", first), more);
     return shown;
   }));
   if (!certificates.length) $("certificates").replaceChildren(made("p", "No certificate is served. Serve a classifier that was trained with a calibration set.", "quiet"));
