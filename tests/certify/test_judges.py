@@ -305,6 +305,46 @@ def test_a_changed_certificate_is_refused(certified_batch, name):
         dataclasses.replace(certificate, **{name: {}}).verify()
 
 
+@pytest.mark.parametrize(
+    "counts",
+    [
+        {"disagree": [400, 20], "agree": [1600, 80]},
+        {"disagree": [10, 20, 5], "agree": [1990, 80, 5]},
+        {"disagree": [400, 20, 21], "agree": [1600, 80, 5]},
+    ],
+    ids=["without errors", "more labels than rows", "more errors than labels"],
+)
+def test_impossible_counts_of_a_judge_are_refused(certified_batch, counts):
+    _, certificate = certified_batch
+
+    with pytest.raises(ValueError, match="judge_counts must be possible counts of rows"):
+        dataclasses.replace(certificate, judge_counts=counts).verify()
+
+
+@pytest.mark.parametrize(
+    "counts",
+    [
+        {"False": [1200, 60, 60], "True": [800, 40, 40]},
+        {"False": [1200, 60, 60, 61], "True": [800, 40, 40, 40]},
+        {"False": [1200, 60, 30, 31], "True": [800, 40, 70, 40]},
+    ],
+    ids=["without both", "more of both than judged", "more of both than of the class"],
+)
+def test_impossible_counts_of_a_class_are_refused(certified_batch, counts):
+    _, certificate = certified_batch
+
+    with pytest.raises(ValueError, match="judge_class_counts must be possible counts of rows"):
+        dataclasses.replace(certificate, judge_class_counts=counts).verify()
+
+
+def test_counts_of_a_judge_under_other_names_are_refused(certified_batch):
+    _, certificate = certified_batch
+    renamed = dict(zip(["yes", "no"], certificate.judge_counts.values()))
+
+    with pytest.raises(ValueError, match="must be those of rows that agree and disagree"):
+        dataclasses.replace(certificate, judge_counts=renamed).verify()
+
+
 # ---- Usual mistakes ----
 
 

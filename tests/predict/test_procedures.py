@@ -10,7 +10,11 @@ from pacsent.bounds import binomial
 from pacsent.certify import scores
 from pacsent.classify import fitting
 from pacsent.classify.solvers import temperature
-from pacsent.predict.abstaining import lowest_valid_threshold, plan
+from pacsent.predict.abstaining import (
+    lowest_valid_threshold,
+    plan,
+    prediction_set_thresholds,
+)
 from pacsent.predict.calibration import Calibration
 from pacsent.predict.thresholds import class_thresholds
 from pacsent.text.ngrams import NGrams
@@ -34,6 +38,21 @@ def test_thresholds_pass_in_order_up_to_the_first_that_fails(rows, n_passed):
     last = lowest_valid_threshold(thresholds[rows], confidence, is_wrong, 0.05, 0.05, 0.5)
 
     assert last == n_passed
+
+
+def test_sets_that_hold_for_each_class_have_thresholds_of_its_texts_at_its_part_of_delta():
+    labels = np.arange(600) % 3
+    log_proba = np.log(np.random.default_rng(0).dirichlet([2, 1, 1], 600))
+    calibration = Calibration(log_proba=log_proba, labels=labels)
+
+    thresholds = prediction_set_thresholds(calibration, 0.1, DELTA, per_class=True)
+
+    for class_number in range(3):
+        of_class = calibration.select(np.flatnonzero(labels == class_number))
+        alone = prediction_set_thresholds(of_class, 0.1, DELTA / 3, per_class=False)
+        n_missed = (of_class.log_proba[:, class_number] < thresholds[class_number]).sum()
+        assert thresholds[class_number] == alone[class_number]
+        assert 0 < stats.binom.cdf(n_missed, 200, 0.1) <= DELTA / 3
 
 
 def test_the_chance_to_pass_is_that_of_simulation():
