@@ -6,7 +6,7 @@ import pytest
 from helpers import invoke
 from labelled_texts import make_texts, write_csv
 from pacsent import CertifiedClassifier, Index, TextClassifier
-from pacsent.certify import certify_predictions
+from pacsent.certify import certify, certify_predictions
 from pacsent.classify import audit
 
 EMPTY = ["", " ", "\u200b", "…"]
@@ -119,3 +119,14 @@ def test_empty_texts_are_no_hits():
     hits = index.search("wine", k=10)
     assert ids.tolist() == [0, 1, 2, 3]
     assert {hit.id for hit in hits} == {0, 2}
+
+
+def test_empty_texts_are_left_out_of_a_certificate_from_python():
+    texts, labels = make_texts_with_empty(60, seed=5)
+    classifier = TextClassifier(None).fit(*make_texts(300))
+
+    certificate = certify(classifier, texts, labels)
+
+    assert (certificate.n, certificate.n_errors) == (60, 0)
+    assert "4 empty texts" in certificate.provenance
+    assert certificate.verify(classifier, texts, labels)

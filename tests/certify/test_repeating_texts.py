@@ -8,8 +8,9 @@ from scipy import stats
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.linear_model import LogisticRegression
 
-from pacsent import CertifiedClassifier
-from pacsent.certify import DriftMonitor, certify_predictions
+from labelled_texts import make_texts
+from pacsent import CertifiedClassifier, TextClassifier
+from pacsent.certify import DriftMonitor, certify, certify_predictions
 
 LETTERS = np.array(list("abcdefghijklmnopqrstuvwxyz"))
 
@@ -94,6 +95,34 @@ def test_nothing_is_claimed_about_texts_not_seen_before_in_traffic():
     assert "distinct new texts" not in str(certificate)
     assert "Of two bounds the larger counts" in certificate.summary()
     assert "either rows, repeats included, or distinct texts" in str(certificate)
+
+
+@pytest.fixture(scope="module")
+def fitted_and_repeated():
+    """A classifier, and 80 new texts with 20 that it was fitted on."""
+    classifier = TextClassifier(None).fit(*make_texts(100))
+    fitted_texts, fitted_labels = make_texts(100)
+    texts, labels = make_texts(80, seed=1)
+    return classifier, texts + fitted_texts[:20], labels + fitted_labels[:20]
+
+
+def test_rows_of_traffic_that_repeat_fitted_texts_count(fitted_and_repeated):
+    certificate = certify(*fitted_and_repeated, repeats="traffic")
+
+    assert certificate.n == 100
+    assert "20 rows repeat a text that was fitted: they count" in certificate.provenance
+
+
+def test_rows_that_repeat_fitted_texts_are_dropped_from_traffic_if_asked_for(fitted_and_repeated):
+    certificate = certify(*fitted_and_repeated, repeats="traffic", overlap="drop")
+
+    assert certificate.n == 80
+    assert "omitted: 20 training texts" in certificate.provenance
+
+
+def test_an_overlap_is_an_error_or_dropped(fitted_and_repeated):
+    with pytest.raises(ValueError, match="overlap must be 'error' or 'drop'"):
+        certify(*fitted_and_repeated, overlap="keep")
 
 
 class Rule(ClassifierMixin, BaseEstimator):
