@@ -13,6 +13,7 @@ from helpers import invoke, run_python
 from pacsent import load
 from pacsent.datasets import load_banking, load_books
 from pacsent.demo import tutorial, write_tables
+from pacsent.demo.books import posterior_path
 from pacsent.demo.charts import guarantees
 from pacsent.text.pages import render
 
@@ -265,3 +266,13 @@ def test_the_tables_of_the_demo_are_for_the_shell(tmp_path):
     new = (tmp_path / "new.csv").read_text().splitlines()
     assert (mine[0], len(mine)) == ("text,label", 501)
     assert (new[0], len(new)) == ("text", 1607)
+
+
+def test_the_plane_of_a_sentence_is_the_same_for_the_same_seed():
+    words = load("english")
+    corpus = [passage.text for passage in load_books()[:50]]
+
+    first = posterior_path(words, corpus, "the cat slept", 0)
+    second = posterior_path(words, corpus, "the cat slept", 0)
+
+    assert first == second

@@ -99,8 +99,8 @@ def run(
 
     # The posterior of one sentence.
     sentence = _short_sentence(books.new, words)
-    path = posterior_path(words, books.corpus, sentence)
-    encoder = make_encoder("PB-neg", words, lam=LAM).fit(books.corpus)
+    path = posterior_path(words, books.corpus, sentence, random_state)
+    encoder = _fit_pb_neg(words, books.corpus, LAM, random_state)
     mean, variance = encoder.posterior([sentence])
     kl = encoder.kl([sentence])
     numbers["kl"] = float(kl[0])
@@ -139,7 +139,7 @@ def run(
     )
 
     # The methods of the paper.
-    variances = variance_against_length(words, books)
+    variances = variance_against_length(words, books, random_state)
     table = score_methods(words, books, n_jobs)
     accuracies = [row["accuracy"] for row in table]
     lowest = min(accuracies)
@@ -243,7 +243,15 @@ class Path2D(NamedTuple):
     posterior_sd: float  # of PB-neg at LAM
 
 
-def posterior_path(words: WordVectors, corpus: list[str], sentence: str) -> Path2D:
+def _fit_pb_neg(words: WordVectors, corpus: list[str], lam: float, random_state: int) -> Any:
+    """Return the method of the paper, fitted; its objective is sampled with a seed."""
+    encoder = make_encoder("PB-neg", words, lam=lam, random_state=random_state)
+    return encoder.fit(corpus)
+
+
+def posterior_path(
+    words: WordVectors, corpus: list[str], sentence: str, random_state: int
+) -> Path2D:
     """The way of a sentence's posterior mean as lambda grows, seen in a plane.
 
     The plane is spanned by the way from the prior mean to the mean of the input vectors, and by
@@ -255,6 +263,7 @@ def posterior_path(words: WordVectors, corpus: list[str], sentence: str) -> Path
     corpus : list of str
         Texts that the methods are fitted on.
     sentence : str
+    random_state : int
 
     Returns
     -------
@@ -262,13 +271,14 @@ def posterior_path(words: WordVectors, corpus: list[str], sentence: str) -> Path
     """
     means: dict[tuple[str, float], np.ndarray] = {}
     sds: dict[tuple[str, float], float] = {}
-    for method in ("PB-L2", "PB-neg"):
-        for lam in PATH_LAMS:
-            encoder = make_encoder(method, words, lam=lam).fit(corpus)
+    closed_forms = [make_encoder("PB-L2", words, lam=lam).fit(corpus) for lam in PATH_LAMS]
+    solved = [_fit_pb_neg(words, corpus, lam, random_state) for lam in PATH_LAMS]
+    for method, encoders in (("PB-L2", closed_forms), ("PB-neg", solved)):
+        for lam, encoder in zip(PATH_LAMS, encoders):
             mean, variance = encoder.posterior([sentence])
             means[method, lam] = mean[0].astype(float)
             sds[method, lam] = float(np.sqrt(variance[0]))
-    prior_mean, prior_variance = encoder.prior([sentence])
+    prior_mean, prior_variance = solved[-1].prior([sentence])
     ids = words.vocabulary.encode([sentence]).ids
     input_vectors = np.asarray(words.input_vectors, float)
     data_mean = input_vectors[ids].mean(axis=0)  # (n_dims,)
@@ -313,7 +323,7 @@ def word_scores(
             heads.append(ids[:middle])
             tails.append(ids[middle:])
 
-    encoder = make_encoder("PB-neg", words, lam=LAM).fit(corpus)
+    encoder = _fit_pb_neg(words, corpus, LAM, random_state)
     n_head_words = np.array([head.size for head in heads])  # (n_texts,)
     first_halves = Encoded.from_lengths(np.concatenate(heads), n_head_words)
     means, _ = encoder.posterior(first_halves)
@@ -445,10 +455,10 @@ def bound_against_lam(split: SplitTexts, bias: float) -> list[dict]:
     return rows
 
 
-def variance_against_length(words: WordVectors, books: Books) -> list[dict]:
+def variance_against_length(words: WordVectors, books: Books, random_state: int) -> list[dict]:
     """Variances of one passage cut to several lengths: printed, corrected, and of PB-neg."""
     closed_form = make_encoder("PB-L2", words, lam=LAM).fit(books.corpus)
-    solved = make_encoder("PB-neg", words, lam=LAM).fit(books.corpus)
+    solved = _fit_pb_neg(words, books.corpus, LAM, random_state)
     encoded = words.vocabulary.encode(books.new)
     lengths = np.diff(encoded.offsets)
     longest = int(np.argmax(lengths))
