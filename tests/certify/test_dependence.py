@@ -16,6 +16,7 @@ from pacsent.certify import (
     compare,
     traffic_error_upper,
 )
+from pacsent.certify.repeats import cautious
 
 SYLLABLES = ("ba", "ko", "li", "mu", "ne", "po", "ra", "su", "ti", "ze")
 WORDS = np.array([first + second for first in SYLLABLES for second in SYLLABLES])
@@ -298,3 +299,12 @@ def test_a_changed_count_of_the_other_sample_is_noticed(certificate, name, value
 
     with pytest.raises(ValueError, match="changed"):
         changed.verify()
+
+
+def test_a_mean_that_only_one_of_two_samples_has_is_not_bounded():
+    of_rows = {"error_upper": 0.1, "balanced_error_upper": None}
+    of_texts = {"error_upper": 0.2, "balanced_error_upper": 0.3}
+
+    combined = cautious(of_rows, of_texts)
+
+    assert combined == {"error_upper": 0.2, "balanced_error_upper": None}

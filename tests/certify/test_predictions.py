@@ -165,6 +165,7 @@ def test_larger_counts_with_the_bounds_that_follow_from_them_are_refused(of_draw
 # ---- Bad input ----
 
 THREE = ["a", "b", "a"], ["a", "b", "b"]
+SETS = [["a"], ["a", "b"]], [["a"], ["b"]]
 
 
 @pytest.mark.parametrize(
@@ -180,6 +181,12 @@ THREE = ["a", "b", "a"], ["a", "b", "b"]
         ((pl.LazyFrame({"y": ["a"]}), ["a"]), {}, "Got a LazyFrame instead. Collect it first"),
         (THREE, {"unlabelled": -1}, "unlabelled must be an integer of at least 0"),
         (THREE, {"unlabelled": 9, "recall": "all"}, "unlabelled must be None with"),
+        (THREE, {"unlabelled": 9, "recall": ["a"]}, "unlabelled must be None with"),
+        (THREE, {"unlabelled": 9, "precision": ["b"]}, "unlabelled must be None with"),
+        (THREE, {"unlabelled": 9, "repeats": "traffic"}, "unlabelled must be None with"),
+        (THREE, {"repeats": "copies"}, "repeats='copies' needs texts"),
+        (SETS, {"unlabelled": 9}, "unlabelled, recall and precision are for one class"),
+        (SETS, {"recall": ["a"]}, "unlabelled, recall and precision are for one class"),
         (THREE, {"classes": ["a"]}, "labels must be among the classes .a.. Got 'b'"),
         (THREE, {"classes": ["a", "a", "b"]}, "classes must be all different"),
         (THREE, {"recall": ["c"]}, "recall must be among the classes"),
