@@ -120,6 +120,14 @@ def test_rows_that_repeat_fitted_texts_are_dropped_from_traffic_if_asked_for(fit
     assert "omitted: 20 training texts" in certificate.provenance
 
 
+def test_rows_that_all_were_fitted_are_no_traffic(fitted_and_repeated):
+    classifier, _, _ = fitted_and_repeated
+    texts, labels = make_texts(100)
+
+    with pytest.raises(ValueError, match="A guarantee needs texts the classifier has not seen"):
+        certify(classifier, texts, labels, repeats="traffic")
+
+
 def test_an_overlap_is_an_error_or_dropped(fitted_and_repeated):
     with pytest.raises(ValueError, match="overlap must be 'error' or 'drop'"):
         certify(*fitted_and_repeated, overlap="keep")
