@@ -247,6 +247,7 @@ def test_texts_of_all_groups_are_held_out_if_there_are_few_groups():
     [
         (0.2, 0, 0.2),
         (0.4, 0, 0.4),
+        (0.4, 1, 0.4),
         (0.5, 2, 0.5),
         (0.8, 0, 1 - 3 * 0.2 * 0.8**2),  # three rows, of which just one is left, are most probable
         (0.8, 2, 1 - 0.8),  # beside rows of a machine, the only labelled row is not left
