@@ -285,6 +285,15 @@ def test_a_cluster_is_held_out_with_one_probability_however_often_it_repeats(
     assert is_held_out_by_coins[:, sizes == 7].mean() < of_single - 0.1
 
 
+def test_a_row_of_a_machine_is_free_where_all_labelled_copies_are_in_the_sample_of_rows():
+    clusters = np.tile(np.arange(400), 2)  # one labelled row, and one of a machine
+    rng = np.random.default_rng(0)
+
+    is_free, samples = divide_rows(clusters, 0.4, rng, n_labelled=400)
+
+    assert is_free[400 + samples["traffic"]].all()
+
+
 def test_without_repeats_both_samples_are_one_of_a_fixed_size():
     split = hold_out(np.arange(200), 0.25, seed=0)
 
