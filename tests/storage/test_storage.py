@@ -30,52 +30,105 @@ from pacsent.words.subwords import Subwords
 COMMITTED = Path(__file__).parents[1] / "data" / "model"  # a fitted method
 
 
-def same(a, b):
-    assert list(a.words) == list(b.words)
-    for name in ("counts", "input_vectors", "output_vectors"):
-        mine, theirs = getattr(a, name), getattr(b, name)
-        assert (mine is None) == (theirs is None)
-        if mine is not None:
-            assert mine.dtype == theirs.dtype
-            assert_array_equal(mine, theirs)
+@pytest.fixture
+def folder(tmp_path):
+    """Where the model of a test is saved."""
+    return tmp_path / "model"
 
-    assert a.corpus_digest == b.corpus_digest
-    assert a.training == b.training
-    assert a.vocabulary.normalize == b.vocabulary.normalize
-    assert repr(a.subwords) == repr(b.subwords)
+
+@pytest.fixture
+def saved_words(folder):
+    """Five word vectors, saved in the folder."""
+    words = made()
+    save(words, folder)
+    return words
+
+
+@pytest.fixture
+def fitted(toy_word_vectors, tiny_corpus):
+    vectorizer = make_encoder("PB-IDF-L2", toy_word_vectors, lam=2.5, on_empty="ignore")
+    return vectorizer.fit(tiny_corpus)
+
+
+@pytest.fixture
+def saved_estimator(fitted, folder):
+    """A fitted estimator, saved in the folder with a copy of its word vectors."""
+    save(fitted, folder)
+    return fitted
 
 
 def made(n_words=5, n_dims=3, *, dtype=np.float32, output=True, counts=True, **more):
     rng = np.random.default_rng(7)
-    vocabulary = Vocabulary(
-        [f"word{i}" for i in range(n_words)], np.arange(n_words, 0, -1) * 10 if counts else None
-    )
+    names = [f"word{i}" for i in range(n_words)]
+    word_counts = 10 * np.arange(n_words, 0, -1)
+    vocabulary = Vocabulary(names, word_counts if counts else None)
+
     tables = rng.normal(size=(2, n_words, n_dims)).astype(dtype)
     return WordVectors(vocabulary, tables[0], tables[1] if output else None, **more)
 
 
+def assert_same_words(found, expected):
+    assert list(found.words) == list(expected.words)
+    for name in ("counts", "input_vectors", "output_vectors"):
+        assert_same_array(getattr(found, name), getattr(expected, name))
+
+    assert found.corpus_digest == expected.corpus_digest
+    assert found.training == expected.training
+    assert found.vocabulary.normalize == expected.vocabulary.normalize
+    assert repr(found.subwords) == repr(expected.subwords)
+
+
+def assert_same_array(found, expected):
+    """Equal numbers of one type, or both missing."""
+    if expected is None:
+        assert found is None
+        return
+
+    assert found.dtype == expected.dtype
+    assert_array_equal(found, expected)
+
+
+def read_config(folder):
+    text = (folder / "config.json").read_text()
+    return json.loads(text)
+
+
+def run_check(*arguments):
+    return invoke("verify", *arguments)
+
+
+def names_in(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
 def rewritten(folder, changes=None, **settings):
     """A folder with another content and the digests of that, as a person with a script makes it."""
-    file = folder / "config.json"
-    config = json.loads(file.read_text()) | settings
-
+    config = read_config(folder) | settings
     if changes:
         path = folder / "model.safetensors"
-        tensors = {name: np.array(array) for name, array in storage.read_tensors(path).items()}
-        tensors |= {name: change(tensors.get(name)) for name, change in changes.items()}
-        path.unlink()
-        storage.write_tensors(path, {n: array for n, array in tensors.items() if array is not None})
+        rewrite_tensors(path, changes)
         config["files"] = config["files"] | {"model.safetensors": file_record(path)}
 
     del config["digest"]
-    file.unlink()
+    (folder / "config.json").unlink()
     write_config(folder, config)
+
+
+def rewrite_tensors(path, changes):
+    """Each tensor that has a change is replaced by what that makes of it; None deletes it."""
+    tensors = {name: np.array(array) for name, array in storage.read_tensors(path).items()}
+    for name, change in changes.items():
+        tensors[name] = change(tensors.get(name))
+
+    path.unlink()
+    kept = {name: array for name, array in tensors.items() if array is not None}
+    storage.write_tensors(path, kept)
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32])
 @pytest.mark.parametrize("output", [True, False])
 @pytest.mark.parametrize("counts", [True, False])
-def test_word_vectors_come_back_as_they_were(tmp_path, dtype, output, counts):
+def test_word_vectors_come_back_as_they_were(folder, dtype, output, counts):
     words = made(
         dtype=dtype,
         output=output,
@@ -85,50 +138,82 @@ def test_word_vectors_come_back_as_they_were(tmp_path, dtype, output, counts):
         subwords=Subwords(np.arange(33, dtype=np.float32).reshape(11, 3), 2, 4),
     )
 
-    assert save(words, tmp_path / "model") == tmp_path / "model"
-    again = load(str(tmp_path / "model"))
+    assert save(words, folder) == folder
+    again = load(str(folder))
 
-    same(again, words)
+    assert_same_words(again, words)
     assert again.digest() == words.digest()
     assert_array_equal(again.input("unseen"), words.input("unseen"))
-    assert isinstance(again.input_vectors.base, np.memmap)
-    assert again.input_vectors.flags.aligned and not again.input_vectors.flags.writeable
 
 
-def test_the_folder_is_readable_by_a_person(tmp_path):
-    save(made(2, 2), tmp_path / "model")
+def test_saved_word_vectors_are_mapped_and_cannot_be_written_to(folder, saved_words):
+    vectors = load(folder).input_vectors
 
-    names = sorted(p.name for p in (tmp_path / "model").iterdir())
-    assert names == ["config.json", "model.safetensors", "vocabulary.tsv"]
-    assert (tmp_path / "model" / "vocabulary.tsv").read_text() == "word0\t20\nword1\t10\n"
-
-    config = json.loads((tmp_path / "model" / "config.json").read_text())
-    version = {"format_version": 3, "pacsent_version": pacsent.__version__}
-    tables = ["input_vectors", "output_vectors"]
-    assert config == config | version | {"kind": "WordVectors", "tables": tables}
+    assert isinstance(vectors.base, np.memmap)
+    assert vectors.flags.aligned
+    assert not vectors.flags.writeable
 
 
-def test_tensors_of_every_type_come_back_also_through_the_safetensors_library(tmp_path):
-    numpy = pytest.importorskip("safetensors.numpy")
-    names = tensor_files._DTYPE_NAMES
-    arrays = {name: np.arange(6).reshape(2, 3).astype(name) for name in names}
-    arrays |= {"none": np.zeros((0, 4), np.int64), "single": np.array(2.5)}
+def test_the_folder_is_readable_by_a_person(folder):
+    save(made(2, 2), folder)
 
-    theirs, ours = tmp_path / "theirs", tmp_path / "ours"
-    numpy.save_file(arrays, theirs, metadata={"made": "elsewhere"})
+    assert names_in(folder) == ["config.json", "model.safetensors", "vocabulary.tsv"]
+    assert (folder / "vocabulary.tsv").read_text() == "word0\t20\nword1\t10\n"
+
+
+def test_the_description_names_the_versions_and_what_is_in_the_folder(folder, saved_words):
+    config = read_config(folder)
+
+    assert config["format_version"] == 3
+    assert config["pacsent_version"] == pacsent.__version__
+    assert config["kind"] == "WordVectors"
+    assert config["tables"] == ["input_vectors", "output_vectors"]
+
+
+@pytest.fixture
+def arrays():
+    """A tensor of every type that can be saved, one without rows and one without dimensions."""
+    arrays = {}
+    for name in tensor_files._DTYPE_NAMES:
+        arrays[name] = np.arange(6).reshape(2, 3).astype(name)
+    arrays["none"] = np.zeros((0, 4), np.int64)
+    arrays["single"] = np.array(2.5)
+    return arrays
+
+
+def assert_same_tensors(tensors, arrays):
+    assert set(tensors) == set(arrays)
+    for name, array in tensors.items():
+        assert array.flags.aligned
+        assert_same_array(array, arrays[name])
+
+
+def test_tensors_of_every_type_come_back(tmp_path, arrays):
     arrays["turned"] = np.asfortranarray(np.arange(6.0).reshape(2, 3))
-    storage.write_tensors(ours, arrays)
 
-    for tensors in (
-        storage.read_tensors(theirs),
-        storage.read_tensors(ours),
-        numpy.load_file(ours),
-    ):
-        assert set(tensors) | {"turned"} == set(arrays)
-        for name, array in tensors.items():
-            assert array.dtype == arrays[name].dtype and array.flags.aligned
-            assert_array_equal(array, arrays[name])
+    storage.write_tensors(tmp_path / "ours", arrays)
 
+    assert_same_tensors(storage.read_tensors(tmp_path / "ours"), arrays)
+
+
+def test_the_safetensors_library_reads_our_tensors(tmp_path, arrays):
+    numpy = pytest.importorskip("safetensors.numpy")
+    arrays["turned"] = np.asfortranarray(np.arange(6.0).reshape(2, 3))
+
+    storage.write_tensors(tmp_path / "ours", arrays)
+
+    assert_same_tensors(numpy.load_file(tmp_path / "ours"), arrays)
+
+
+def test_tensors_of_the_safetensors_library_are_read(tmp_path, arrays):
+    numpy = pytest.importorskip("safetensors.numpy")
+
+    numpy.save_file(arrays, tmp_path / "theirs", metadata={"made": "elsewhere"})
+
+    assert_same_tensors(storage.read_tensors(tmp_path / "theirs"), arrays)
+
+
+def test_an_array_of_text_is_no_tensor(tmp_path):
     with pytest.raises(ValueError, match=r"names must be an array of numbers to be saved. Got <U1"):
         storage.write_tensors(tmp_path / "u", {"names": np.array(["a"])})
 
@@ -139,96 +224,152 @@ any_word = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 @settings(max_examples=50)
 @given(st.lists(any_word, min_size=1, unique=True))
 def test_any_word_comes_back_tabs_and_line_breaks_too(tmp_path, odd):
-    words = WordVectors(Vocabulary(odd), np.ones((len(odd), 2), dtype=np.float32))
-    save(words, tmp_path / "model", overwrite=True)
+    folder = tmp_path / "model"
+    table = np.ones((len(odd), 2), dtype=np.float32)
 
-    assert list(load(tmp_path / "model").words) == odd
-    lines = (tmp_path / "model" / "vocabulary.tsv").read_bytes().split(b"\n")
+    save(WordVectors(Vocabulary(odd), table), folder, overwrite=True)
+
+    assert list(load(folder).words) == odd
+    lines = (folder / "vocabulary.tsv").read_bytes().split(b"\n")
     assert len(lines) == len(odd) + 1  # a line break inside a word is written as \n
 
 
-def test_a_normalisation_can_be_given_again_also_to_files_of_other_programs(tmp_path):
-    table = np.ones((1, 2), np.float32)
-    with pytest.raises(ValueError, match=r"Got \w+ instead.*load\(path, normalize="):
-        save(WordVectors(Vocabulary(["a"], normalize=str.split), table), tmp_path / "model")
+def test_a_normalisation_that_is_a_function_is_not_saved(folder):
+    vocabulary = Vocabulary(["a"], normalize=str.split)
+    words = WordVectors(vocabulary, np.ones((1, 2), np.float32))
 
-    save(WordVectors(Vocabulary(["A"]), table), tmp_path / "model")
-    again = load(tmp_path / "model", normalize=str.split)
+    with pytest.raises(ValueError, match=r"Got \w+ instead.*load\(path, normalize="):
+        save(words, folder)
+
+
+def test_a_normalisation_can_be_given_when_a_model_is_loaded(folder):
+    save(WordVectors(Vocabulary(["A"]), np.ones((1, 2), np.float32)), folder)
+
+    again = load(folder, normalize=str.split)
+
     assert again.vocabulary.encode(["A b"]).ids.size == 1
 
+
+@pytest.fixture
+def foreign_file(tmp_path):
+    """Five word vectors in a format of other programs."""
+    formats.write(made(), tmp_path / "v.bin")
+    return tmp_path / "v.bin"
+
+
+def test_a_normalisation_can_be_given_to_files_of_other_programs(foreign_file):
     words = made()
-    formats.write(words, tmp_path / "v.bin")
-    again = load(tmp_path / "v.bin", normalize="unicode")
+
+    again = load(foreign_file, normalize="unicode")
+
     assert list(again.words) == list(words.words)
     assert_array_equal(again.input_vectors, words.input_vectors)
     assert again.vocabulary.normalize == "unicode"
 
+
+def test_files_of_other_programs_hold_word_vectors_themselves(foreign_file):
     with pytest.raises(ValueError, match=r"holds word vectors itself"):
-        load(tmp_path / "v.bin", word_vectors=words)
+        load(foreign_file, word_vectors=made())
 
 
-def edited(**changes):
+def edited(classes=None, **certificate):
+    """A change of the tensor that describes a certified classifier."""
+
     def edit(description):
         described = json.loads(description.tobytes())
-        described["classes"] = changes.get("classes", described["classes"])
-        described["certificate"] |= {k: v for k, v in changes.items() if k != "classes"}
-        return np.frombuffer(json.dumps(described).encode(), np.uint8)
+        described["classes"] = classes or described["classes"]
+        described["certificate"] |= certificate
+        text = json.dumps(described).encode()
+        return np.frombuffer(text, np.uint8)
 
     return {"description": edit}
 
 
-CALIBRATION = [f"calibration.{name}" for name in ("log_proba", "labels", "monitors")]
+def ten_times(array):
+    return np.repeat(array, 10, axis=0)
+
+
 FORGED = {
     "certificate was changed": edited(error_upper=1e-6),
     "assumption must be": edited(assumption="texts are drawn by the author."),
     "classes are not those of its estimator": edited(classes=["up", "down"]),
     r"calibration.labels must have shape \(60\)": {
-        name: lambda array: np.repeat(array, 10, axis=0) for name in CALIBRATION
+        "calibration.log_proba": ten_times,
+        "calibration.labels": ten_times,
+        "calibration.monitors": ten_times,
     },
 }
 
+REVIEWS = [f"good film {i}" if i % 2 else f"bad book {i}" for i in range(120)]
+OPINIONS = ["down", "up"] * 60
+
+
+@pytest.fixture(scope="module")
+def certified():
+    """A classifier with a certificate."""
+    classifier = pacsent.TextClassifier(None)
+    model = pacsent.CertifiedClassifier(classifier, calibration_size=0.5)
+    return model.fit(REVIEWS, OPINIONS)
+
 
 @pytest.mark.parametrize("message", FORGED)
-def test_a_certificate_in_a_folder_is_verified_when_it_is_opened(tmp_path, message):
-    texts = [f"good film {i}" if i % 2 else f"bad book {i}" for i in range(120)]
-    labels = ["down", "up"] * 60
-    model = pacsent.CertifiedClassifier(pacsent.TextClassifier(None), calibration_size=0.5)
-    save(model.fit(texts, labels), tmp_path / "model")
+def test_a_certificate_in_a_folder_is_verified_when_it_is_opened(certified, folder, message):
+    save(certified, folder)
+    rewritten(folder, FORGED[message])
 
-    rewritten(tmp_path / "model", FORGED[message])
     with pytest.raises(ValueError, match=rf"damaged: .*{message}"):
-        load(tmp_path / "model")
-    assert [step["ok"] for step in check(tmp_path / "model")][-1] is False
+        load(folder)
+    assert check(folder)[-1]["ok"] is False
 
-    save(model, tmp_path / "model", overwrite=True)
-    rewritten(tmp_path / "model", {"calibration.log_proba": lambda array: array / 2})
-    assert "the calibration set" in run_check(tmp_path / "model").output
 
-    model = load(tmp_path / "model")
+@pytest.fixture
+def other_calibration(certified, folder):
+    """A certified classifier whose probabilities of the calibration set were changed."""
+    save(certified, folder)
+    rewritten(folder, {"calibration.log_proba": lambda array: array / 2})
+    return folder
+
+
+def test_check_names_a_calibration_set_that_is_not_the_certificates(other_calibration):
+    assert "the calibration set" in run_check(other_calibration).output
+
+
+def test_verifying_a_certificate_finds_another_calibration_set(other_calibration):
+    model = load(other_calibration)
+
     with pytest.raises(ValueError, match=r"Got other log_proba instead"):
-        model.certificate_.verify(model, texts, labels)
+        model.certificate_.verify(model, REVIEWS, OPINIONS)
 
 
 @pytest.mark.parametrize("name", ["coef_ngrams", "intercept", "idf"])
-def test_weights_whose_scores_would_overflow_are_refused(tmp_path, name):
-    model = pacsent.TextClassifier(None).fit(["a b", "a c", "d b", "d c"], [1, 1, 0, 0])
-    save(model, tmp_path / "m")
-    rewritten(tmp_path / "m", {name: lambda array: np.full_like(array, 3e38)})
+def test_weights_whose_scores_would_overflow_are_refused(folder, name):
+    model = pacsent.TextClassifier(None)
+    model.fit(["a b", "a c", "d b", "d c"], [1, 1, 0, 0])
+    save(model, folder)
+    rewritten(folder, {name: lambda array: np.full_like(array, 3e38)})
 
     with pytest.raises(ValueError, match=rf"damaged: {name} must be at least -1"):
-        load(tmp_path / "m")
+        load(folder)
 
 
-def test_saving_over_a_model_replaces_it_even_while_it_is_open(tmp_path):
-    save(made(5), tmp_path / "model")
-    old = load(tmp_path / "model")
+def test_saving_over_a_model_replaces_it(folder, saved_words):
+    save(made(9), folder, overwrite=True)
 
-    save(made(9), tmp_path / "model", overwrite=True)
-    assert load(tmp_path / "model").n_words == 9
-    assert np.isfinite(old.input_vectors).all()  # the map of the old file stays good
+    assert load(folder).n_words == 9
 
-    save(load(tmp_path / "model"), tmp_path / "model", overwrite=True)  # onto itself
-    assert load(tmp_path / "model").n_words == 9
+
+def test_a_model_that_is_replaced_while_it_is_open_stays_readable(folder, saved_words):
+    opened = load(folder)
+
+    save(made(9), folder, overwrite=True)
+
+    assert_array_equal(opened.input_vectors, saved_words.input_vectors)  # the map of the old file
+
+
+def test_a_model_can_be_saved_onto_itself(folder, saved_words):
+    save(load(folder), folder, overwrite=True)
+
+    assert load(folder).n_words == 5
 
 
 @pytest.mark.parametrize(
@@ -242,50 +383,57 @@ def test_saving_over_a_model_replaces_it_even_while_it_is_open(tmp_path):
     ],
     ids=["interrupt", "full disk"],
 )
-def test_an_interrupted_save_keeps_the_old_one(tmp_path, monkeypatch, home, moment, error, message):
-    save(made(5), tmp_path / "model")
-
+def test_an_interrupted_save_keeps_the_old_one(
+    tmp_path, folder, saved_words, monkeypatch, home, moment, error, message
+):
     def interrupt(*args):
         raise error
 
     monkeypatch.setattr(home, moment, interrupt)
     with pytest.raises(type(error), match=message):
-        save(made(9), tmp_path / "model", overwrite=True)
+        save(made(9), folder, overwrite=True)
 
-    assert load(tmp_path / "model").n_words == 5
-    assert [p.name for p in tmp_path.iterdir()] == ["model"]
+    assert load(folder).n_words == 5
+    assert names_in(tmp_path) == ["model"]
 
 
-def test_arrays_have_the_permissions_of_other_files_and_a_full_disk_is_named(tmp_path, monkeypatch):
-    save(made(5), tmp_path / "model")
-    assert len({path.stat().st_mode for path in (tmp_path / "model").iterdir()}) == 1
+def test_arrays_have_the_permissions_of_other_files(folder, saved_words):
+    modes = {path.stat().st_mode for path in folder.iterdir()}
 
+    assert len(modes) == 1
+
+
+def test_a_disk_that_is_full_of_arrays_is_named(folder, saved_words, monkeypatch):
     def fill_disk(*args):
         raise SafetensorError("I/O error: No space left on device (os error 28)")
 
     monkeypatch.setattr("safetensors.numpy.save_file", fill_disk)
     with pytest.raises(OSError, match=r"is full: .*model was not saved"):
-        save(made(9), tmp_path / "model", overwrite=True)
+        save(made(9), folder, overwrite=True)
 
 
-def test_the_old_model_is_put_back_or_the_message_says_where_it_is(tmp_path, monkeypatch):
-    save(made(5), tmp_path / "model")
-    rename, calls = os.rename, []
+def test_the_old_model_is_put_back_where_the_new_one_cannot_be(folder, saved_words, monkeypatch):
+    rename = os.rename
+    calls = []
 
-    def second_fails(a, b):
-        calls.append(a)
+    def second_fails(source, target):
+        calls.append(source)
         if len(calls) == 2:
             raise OSError(errno.EIO, "the disk went away")
-        rename(a, b)
+        rename(source, target)
 
     monkeypatch.setattr(files.os, "rename", second_fails)
     with pytest.raises(OSError, match=r"the disk went away"):
-        save(made(9), tmp_path / "model", overwrite=True)
-    assert load(tmp_path / "model").n_words == 5
+        save(made(9), folder, overwrite=True)
 
-    (tmp_path / "model").rename(tmp_path / ".model.old-1234")  # as if killed between the two
+    assert load(folder).n_words == 5
+
+
+def test_the_message_says_where_an_interrupted_save_left_the_model(tmp_path, folder, saved_words):
+    folder.rename(tmp_path / ".model.old-1234")  # as if killed between the two
+
     with pytest.raises(FileNotFoundError, match=r"interrupted and left the model in .*old-1234"):
-        load(tmp_path / "model")
+        load(folder)
 
 
 def load_after_a_kill(folder):
@@ -298,105 +446,198 @@ def load_after_a_kill(folder):
         return load(whole.rename(folder))
 
 
-def test_a_killed_process_leaves_a_model_that_loads(tmp_path):
-    code = (
-        "import sys, numpy as np\n"
-        "from pacsent import Vocabulary, WordVectors, save\n"
-        "models = [WordVectors(Vocabulary([f'w{i}' for i in range(n)]),\n"
-        "                      np.full((n, 50), n, dtype=np.float32)) for n in (500, 900)]\n"
-        "save(models[0], sys.argv[1], overwrite=True)\n"
-        "print('saved', flush=True)\n"
-        "while True:\n"
-        "    for model in models: save(model, sys.argv[1], overwrite=True)\n"
-    )
+SAVING_TWO_MODELS_IN_TURN = """
+import sys, numpy as np
+from pacsent import Vocabulary, WordVectors, save
 
-    command = [sys.executable, "-c", code, str(tmp_path / "model")]
+models = []
+for n in (500, 900):
+    vocabulary = Vocabulary([f"w{i}" for i in range(n)])
+    models.append(WordVectors(vocabulary, np.full((n, 50), n, dtype=np.float32)))
+
+save(models[0], sys.argv[1], overwrite=True)
+print("saved", flush=True)
+while True:
+    for model in models:
+        save(model, sys.argv[1], overwrite=True)
+"""
+
+
+def test_a_killed_process_leaves_a_model_that_loads(folder):
+    command = [sys.executable, "-c", SAVING_TWO_MODELS_IN_TURN, str(folder)]
+
     for wait in (0.0, 0.003, 0.011, 0.017):
         with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
             process.stdout.readline()
             time.sleep(wait)
             process.kill()
 
-        words = load_after_a_kill(tmp_path / "model")
+        words = load_after_a_kill(folder)
         assert words.n_words in (500, 900)
         assert (words.input_vectors == words.n_words).all()
 
 
-def test_folders_that_may_be_written_to_and_those_that_are_not_ours(tmp_path):
-    save(made(5), tmp_path / "a" / "real")  # missing parents are made
-    (tmp_path / "link").symlink_to(tmp_path / "a" / "real")
-    save(made(9), tmp_path / "link", overwrite=True)
-    assert (tmp_path / "link").is_symlink()
-    assert load(tmp_path / "a" / "real").n_words == 9
+def test_missing_parents_of_a_folder_are_made(tmp_path):
+    folder = tmp_path / "a" / "b" / "model"
 
-    theirs = tmp_path / "thesis"
-    theirs.mkdir()
-    save(made(), theirs)  # into an empty folder
-    assert load(theirs).n_words == 5
+    save(made(5), folder)
 
-    for path in theirs.iterdir():
-        path.unlink()
-    (theirs / "chapter.txt").write_text("words")
+    assert load(folder).n_words == 5
+
+
+def test_a_link_to_a_model_stays_a_link(tmp_path, folder, saved_words):
+    link = tmp_path / "link"
+    link.symlink_to(folder)
+
+    save(made(9), link, overwrite=True)
+
+    assert link.is_symlink()
+    assert load(folder).n_words == 9
+
+
+def test_a_model_is_saved_into_an_empty_folder(folder):
+    folder.mkdir()
+
+    save(made(), folder)
+
+    assert load(folder).n_words == 5
+
+
+@pytest.fixture
+def thesis(tmp_path):
+    """A folder of the user that is no model."""
+    folder = tmp_path / "thesis"
+    folder.mkdir()
+    (folder / "chapter.txt").write_text("words")
+    return folder
+
+
+def test_a_folder_of_the_user_is_not_saved_into(thesis):
     with pytest.raises(ValueError, match=r"exists and is a folder that is not a pacsent model"):
-        save(made(), theirs)
+        save(made(), thesis)
 
-    (theirs / "config.json").write_text('{"model_type": "bert"}')
+    assert names_in(thesis) == ["chapter.txt"]
+
+
+def test_a_model_of_another_program_is_not_saved_into(thesis):
+    (thesis / "config.json").write_text('{"model_type": "bert"}')
+
     with pytest.raises(ValueError, match=r"is not a pacsent model"):
-        save(made(), theirs)
+        save(made(), thesis)
+
+    assert names_in(thesis) == ["chapter.txt", "config.json"]
+
+
+def test_a_file_is_not_replaced_by_a_model(thesis):
+    chapter = thesis / "chapter.txt"
 
     with pytest.raises(ValueError, match=r"exists and is a file"):
-        save(made(), theirs / "chapter.txt")
+        save(made(), chapter)
 
-    assert (theirs / "chapter.txt").read_text() == "words"
-
-
-def test_only_what_can_be_saved_is_saved(tmp_path, toy_word_vectors, fitted):
-    half = WordVectors(Vocabulary(["a\ud800"]), np.ones((1, 2), dtype=np.float32))
-    unsaved = make_encoder("Average", made(), on_empty="ignore").fit([["word1"]])
-    fitted.lam = print  # which only pickle could keep
-
-    for model, words, error, message in (
-        ({}, "copy", TypeError, r"WordVectors or a fitted estimator.* Got dict"),
-        (made(), "link", ValueError, r"words must be 'copy' or 'reference'. Got 'link'"),
-        (half, "copy", ValueError, r"valid Unicode to be saved"),
-        (made(training={"x": object()}), "copy", ValueError, r"must be numbers, strings, lists or"),
-        (make_encoder("SIF", toy_word_vectors), "copy", NotFittedError, r"is not fitted"),
-        (unsaved, "reference", ValueError, r"saved to or loaded from a folder"),
-        (fitted, "copy", ValueError, r"the parameter 'lam' of IDFVectorizer must be numbers"),
-    ):
-        with pytest.raises(error, match=message):
-            save(model, tmp_path / "model", words=words)
-        assert list(tmp_path.iterdir()) == []
+    assert chapter.read_text() == "words"
 
 
-def test_what_is_no_model_is_named_in_one_line(tmp_path):
-    def refused(place, message):
-        with pytest.raises((ValueError, FileNotFoundError), match=message) as error:
-            load(place)
-        assert "\n" not in str(error.value)
+def assert_not_saved(model, folder, error, message, words="copy"):
+    """Saving is refused, and nothing is left behind."""
+    with pytest.raises(error, match=message):
+        save(model, folder, words=words)
 
-    refused(tmp_path / "nowhere", r"There is no folder .*nowhere. Check the spelling")
+    assert names_in(folder.parent) == []
 
+
+def test_only_word_vectors_and_estimators_are_saved(folder):
+    assert_not_saved({}, folder, TypeError, r"WordVectors or a fitted estimator.* Got dict")
+
+
+def test_an_estimator_is_saved_only_when_it_is_fitted(folder, toy_word_vectors):
+    unfitted = make_encoder("SIF", toy_word_vectors)
+
+    assert_not_saved(unfitted, folder, NotFittedError, r"is not fitted")
+
+
+def test_words_are_saved_as_a_copy_or_a_reference(folder):
+    message = r"words must be 'copy' or 'reference'. Got 'link'"
+
+    assert_not_saved(made(), folder, ValueError, message, words="link")
+
+
+def test_only_saved_word_vectors_can_be_referred_to(folder):
+    model = make_encoder("Average", made(), on_empty="ignore")
+    model.fit([["word1"]])
+    message = r"saved to or loaded from a folder"
+
+    assert_not_saved(model, folder, ValueError, message, words="reference")
+
+
+def test_a_word_that_is_half_a_character_is_not_saved(folder):
+    half = Vocabulary(["a\ud800"])
+    words = WordVectors(half, np.ones((1, 2), dtype=np.float32))
+
+    assert_not_saved(words, folder, ValueError, r"valid Unicode to be saved")
+
+
+def test_only_plain_facts_about_the_training_are_saved(folder):
+    words = made(training={"x": object()})
+
+    assert_not_saved(words, folder, ValueError, r"must be numbers, strings, lists or")
+
+
+def test_a_parameter_that_only_pickle_could_keep_is_not_saved(folder, fitted):
+    fitted.lam = print
+    message = r"the parameter 'lam' of IDFVectorizer must be numbers"
+
+    assert_not_saved(fitted, folder, ValueError, message)
+
+
+def assert_refused(place, message):
+    """Loading is refused with a message of one line."""
+    with pytest.raises((ValueError, FileNotFoundError), match=message) as error:
+        load(place)
+
+    assert "\n" not in str(error.value)
+
+
+def test_a_folder_that_does_not_exist_is_named(tmp_path):
+    assert_refused(tmp_path / "nowhere", r"There is no folder .*nowhere. Check the spelling")
+
+
+def test_a_file_that_is_no_model_is_named(tmp_path):
     (tmp_path / "file").write_text("x")
-    refused(tmp_path / "file", r"file must be word vectors in a known format")
 
+    assert_refused(tmp_path / "file", r"file must be word vectors in a known format")
+
+
+def test_a_folder_that_is_no_model_is_named(tmp_path):
     (tmp_path / "other").mkdir()
-    refused(tmp_path / "other", r"must be a folder of word vectors: a pacsent model")
 
-    save(made(), tmp_path / "model")
-    file = tmp_path / "model" / "model.safetensors"
-    file.write_bytes(file.read_bytes()[:-1])
-    refused(tmp_path / "model", r"model\.safetensors must .* instead\. It is")
+    assert_refused(tmp_path / "other", r"must be a folder of word vectors: a pacsent model")
 
-    file.unlink()
-    refused(tmp_path / "model", r"model.safetensors is missing")
 
-    (tmp_path / "model" / "config.json").write_bytes(b"[" * 100_000)
-    refused(tmp_path / "model", "config.json must be")
+def test_a_file_that_was_cut_off_is_named(folder, saved_words):
+    file = folder / "model.safetensors"
+    content = file.read_bytes()
+    file.write_bytes(content[:-1])
 
+    assert_refused(folder, r"model\.safetensors must .* instead\. It is")
+
+
+def test_a_missing_file_of_a_model_is_named(folder, saved_words):
+    (folder / "model.safetensors").unlink()
+
+    assert_refused(folder, r"model.safetensors is missing")
+
+
+def test_a_description_that_nests_deeply_is_refused(folder, saved_words):
+    (folder / "config.json").write_bytes(b"[" * 100_000)
+
+    assert_refused(folder, "config.json must be")
+
+
+def test_a_model_of_a_newer_format_names_the_version_that_wrote_it(folder, saved_words):
     newer = '{"format_version": 4, "pacsent_version": "9.1"}'
-    (tmp_path / "model" / "config.json").write_text(newer)
-    refused(tmp_path / "model", "Got 4 instead, written by pacsent 9.1")
+    (folder / "config.json").write_text(newer)
+
+    assert_refused(folder, "Got 4 instead, written by pacsent 9.1")
 
 
 @pytest.mark.parametrize(
@@ -413,57 +654,89 @@ def test_what_is_no_model_is_named_in_one_line(tmp_path):
         ("subword_vectors", lambda a: a * np.nan, "subword_vectors must be finite numbers"),
     ],
 )
-def test_tensors_that_are_wrong_behind_right_checksums_are_named(tmp_path, name, damage, message):
-    save(made(subwords=Subwords(np.ones((11, 3), np.float32), 2, 4)), tmp_path / "model")
-    rewritten(tmp_path / "model", {name: damage})
+def test_tensors_that_are_wrong_behind_right_checksums_are_named(folder, name, damage, message):
+    subwords = Subwords(np.ones((11, 3), np.float32), 2, 4)
+    save(made(subwords=subwords), folder)
+    rewritten(folder, {name: damage})
 
     with pytest.raises(ValueError, match=message):
-        words = load(tmp_path / "model")
-        assert words.counts.sum() and words.roles() and words.input("unseen").size
-
-    assert check(tmp_path / "model")[-1]["ok"] is False
+        use(load(folder))
+    assert check(folder)[-1]["ok"] is False
 
 
-def test_a_header_that_lies_is_refused(tmp_path):
-    file = tmp_path / "t"
-    for entry in (
+def use(words):
+    """Touch every table of word vectors: some are checked at their first use."""
+    assert words.counts.sum()
+    assert words.roles()
+    assert words.input("unseen").size
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
         {"dtype": "F32", "shape": [2], "data_offsets": [0, 4]},
         {"dtype": "F99", "shape": [1], "data_offsets": [0, 4]},
         {"dtype": "F32", "shape": [-1], "data_offsets": [4, 0]},
         7,
-    ):
-        text = json.dumps({"a": entry}).encode()
-        file.write_bytes(len(text).to_bytes(8, "little") + text + b"\0\0\0\0")
-        with pytest.raises(ValueError, match=r"must have a safetensors header"):
-            storage.read_tensors(file)
+    ],
+)
+def test_a_header_that_lies_is_refused(tmp_path, entry):
+    header = json.dumps({"a": entry}).encode()
+    size = len(header).to_bytes(8, "little")
+    (tmp_path / "t").write_bytes(size + header + bytes(4))
 
+    with pytest.raises(ValueError, match=r"must have a safetensors header"):
+        storage.read_tensors(tmp_path / "t")
+
+
+def test_a_file_that_is_longer_than_its_header_says_is_refused(tmp_path):
+    file = tmp_path / "t"
     storage.write_tensors(file, {"a": np.ones(3)})
-    file.write_bytes(file.read_bytes() + b"x")
+    with file.open("ab") as longer:
+        longer.write(b"x")
+
     with pytest.raises(ValueError, match=r"bytes long, as its header says"):
         storage.read_tensors(file)
 
 
-def test_an_edited_description_and_words_of_another_model_are_noticed(
-    tmp_path, fitted, toy_word_vectors
-):
-    save(fitted, tmp_path / "model")
-    file = tmp_path / "model" / "config.json"
+def test_an_edited_description_is_noticed(folder, saved_estimator):
+    file = folder / "config.json"
     text = file.read_text()
-
     file.write_text(text.replace('"lam": 2.5', '"lam": 2.6'))
+
     with pytest.raises(ValueError, match=r"config.json .* \(it was changed after it was saved\)"):
-        load(tmp_path / "model")
+        load(folder)
 
-    file.write_text(json.dumps(json.loads(text)))  # only the white space differs
-    assert load(tmp_path / "model").lam == 2.5
 
-    tables = toy_word_vectors.output_vectors, toy_word_vectors.input_vectors
-    other = WordVectors(toy_word_vectors.vocabulary, *tables)
-    save(other, tmp_path / "model" / "words", overwrite=True)
+def test_white_space_of_a_description_may_change(folder, saved_estimator):
+    config = read_config(folder)
+    (folder / "config.json").write_text(json.dumps(config))
+
+    assert load(folder).lam == 2.5
+
+
+@pytest.fixture
+def other_words(toy_word_vectors):
+    """The same words with their two tables exchanged."""
+    return WordVectors(
+        toy_word_vectors.vocabulary,
+        toy_word_vectors.output_vectors,
+        toy_word_vectors.input_vectors,
+    )
+
+
+def test_words_of_another_model_in_a_folder_are_noticed(folder, saved_estimator, other_words):
+    save(other_words, folder / "words", overwrite=True)
+
     with pytest.raises(ValueError, match=r"words must have the word vectors that were saved with"):
-        load(tmp_path / "model")
+        load(folder)
+
+
+def test_an_estimator_is_loaded_only_with_its_own_word_vectors(
+    folder, saved_estimator, other_words
+):
     with pytest.raises(ValueError, match=r"must be the ones it was fitted with .*Got digest"):
-        load(tmp_path / "model", word_vectors=other)
+        load(folder, word_vectors=other_words)
 
 
 @pytest.mark.parametrize(
@@ -479,33 +752,47 @@ def test_an_edited_description_and_words_of_another_model_are_noticed(
     ],
 )
 def test_a_state_that_breaks_the_rules_of_its_estimator_is_refused(
-    tmp_path, fitted, changes, parameters, message
+    folder, saved_estimator, changes, parameters, message
 ):
-    save(fitted, tmp_path / "model")
-    config = json.loads((tmp_path / "model" / "config.json").read_text())
-    rewritten(tmp_path / "model", changes, parameters=config["parameters"] | parameters)
+    found = read_config(folder)["parameters"]
+    rewritten(folder, changes, parameters=found | parameters)
 
     with pytest.raises(ValueError, match=message):
-        load(tmp_path / "model")
+        load(folder)
 
 
-def test_the_table_for_looking_words_up_is_saved_and_used(tmp_path, monkeypatch):
+@pytest.fixture
+def hashed_words(folder, monkeypatch):
+    """Three hundred word vectors that are saved with a table for looking words up."""
     monkeypatch.setattr(vectors, "_MIN_HASHED_WORDS", 1)
     words = made(300, 2)
-    save(words, tmp_path / "model")
+    save(words, folder)
+    return words
 
-    tensors = storage.read_tensors(tmp_path / "model" / "model.safetensors")
-    assert_array_equal(tensors["vocabulary.hash_table"], words.vocabulary.arrays()["hash_table"])
 
-    opened = load(tmp_path / "model")
+def test_the_table_for_looking_words_up_is_saved(folder, hashed_words):
+    tensors = storage.read_tensors(folder / "model.safetensors")
+
+    hash_table = hashed_words.vocabulary.arrays()["hash_table"]
+    assert_array_equal(tensors["vocabulary.hash_table"], hash_table)
+
+
+def test_words_are_looked_up_in_the_saved_table(folder, hashed_words):
+    opened = load(folder)
+
+    assert "hash_table" in opened.vocabulary.table._arrays
     for i in (0, 17, 299):
-        assert_array_equal(opened.input(f"word{i}"), words.input_vectors[i])
+        assert_array_equal(opened.input(f"word{i}"), hashed_words.input_vectors[i])
     assert "word300" not in opened
 
-    # a table of another version is left alone and built again
-    rewritten(tmp_path / "model", hash_table_version=99)
-    assert "hash_table" not in load(tmp_path / "model").vocabulary.table._arrays
-    assert_array_equal(load(tmp_path / "model").input("word17"), words.input_vectors[17])
+
+def test_a_table_for_looking_words_up_of_another_version_is_built_again(folder, hashed_words):
+    rewritten(folder, hash_table_version=99)
+
+    opened = load(folder)
+
+    assert "hash_table" not in opened.vocabulary.table._arrays
+    assert_array_equal(opened.input("word17"), hashed_words.input_vectors[17])
 
 
 def test_the_hash_table_is_that_of_its_version():
@@ -516,25 +803,49 @@ def test_the_hash_table_is_that_of_its_version():
     assert digest.startswith("00e24959866e0fb7")
 
 
-def test_the_model_under_version_control_loads():
-    found = load(COMMITTED)
-    assert found.get_params(deep=False) | {"word_vectors": None} == {
-        "word_vectors": None, "lam": 2.5, "lam_mode": "fixed", "prior_variance": 1.0,
-        "swap_roles": False, "on_empty": "ignore", "batch_size": 1024,
-        "n_jobs": None,
-    }  # fmt: skip
-    assert_array_equal(found.idf_, np.log([4 / 3, 2, 4, 4, 4, 4]) + 1)
+@pytest.fixture(scope="module")
+def committed():
+    """The model under version control, opened."""
+    return load(COMMITTED)
 
-    words = found.word_vectors
+
+def test_the_model_under_version_control_has_its_parameters(committed):
+    assert committed.get_params(deep=False) == {
+        "word_vectors": committed.word_vectors,
+        "lam": 2.5,
+        "lam_mode": "fixed",
+        "prior_variance": 1.0,
+        "swap_roles": False,
+        "on_empty": "ignore",
+        "batch_size": 1024,
+        "n_jobs": None,
+    }
+    assert_array_equal(committed.idf_, np.log([4 / 3, 2, 4, 4, 4, 4]) + 1)
+
+
+def test_the_model_under_version_control_has_its_words(committed):
+    words = committed.word_vectors
+
     assert list(words.words) == ["film", "good", "quiet", "café", "two words", "tab\there"]
     assert_array_equal(words.counts, [60, 50, 40, 30, 20, 10])
+
+
+def test_the_model_under_version_control_has_its_vectors(committed):
+    words = committed.word_vectors
+
     assert words.input_vectors.dtype == np.float16
     assert_array_equal(words.input("good"), [0.25, -0.5, 1.5])
     assert_array_equal(words.output("good"), [-0.75, 2.0, 0.125])
 
+
+def test_the_model_under_version_control_says_how_it_was_trained(committed):
+    words = committed.word_vectors
+
     assert words.corpus_digest == "0" * 64
     assert words.training == {"n_epochs": 5, "note": "made-up numbers", "lam": float("inf")}
 
+
+def test_the_model_under_version_control_is_sound():
     assert run_check(COMMITTED).exit_code == 0
 
 
@@ -542,143 +853,196 @@ def test_every_module_registers_what_the_table_says():
     for group, modules in registry.MODULES.items():
         for kind in modules:
             assert callable(registry.find_reader(group, kind)), kind
+
+
+def test_no_module_is_looked_for_outside_the_table():
     assert registry.find_reader("model", "os.system") is None
 
 
-@pytest.fixture
-def fitted(toy_word_vectors, tiny_corpus):
-    vectorizer = make_encoder("PB-IDF-L2", toy_word_vectors, lam=2.5, on_empty="ignore")
-    return vectorizer.fit(tiny_corpus)
+ways_to_save = [*((method, "copy") for method in METHODS), ("PB-IDF-L2", "reference")]
+
+
+@pytest.fixture(scope="module", params=ways_to_save, ids="-".join)
+def saved_method(request, tmp_path_factory, toy_word_vectors, tiny_corpus):
+    """(estimator, folder, words) of each method, saved with its word vectors or without them."""
+    method, words = request.param
+    home = tmp_path_factory.mktemp("method")
+    estimator = make_encoder(method, toy_word_vectors).fit(tiny_corpus)
+    save(estimator.word_vectors, home / "vectors")
+    save(estimator, home / "model", words=words)
+    return estimator, home / "model", words
 
 
 @pytest.mark.filterwarnings("ignore")  # ten sentences are few
-@pytest.mark.parametrize(
-    "method, words", [*((method, "copy") for method in METHODS), ("PB-IDF-L2", "reference")]
-)
-def test_a_saved_estimator_comes_back_equal(tmp_path, toy_word_vectors, tiny_corpus, method, words):
-    fitted = make_encoder(method, toy_word_vectors).fit(tiny_corpus)
-    save(fitted.word_vectors, tmp_path / "vectors")
-    save(fitted, tmp_path / "model", words=words)
-    assert (tmp_path / "model" / "words").exists() == (words == "copy")
+def test_a_saved_estimator_comes_back_equal(saved_method, tiny_corpus):
+    estimator, folder, _ = saved_method
 
-    again = load(tmp_path / "model")
-    assert type(again) is type(fitted)
-    mine, theirs = again.get_params(deep=False), fitted.get_params(deep=False)
-    same(mine.pop("word_vectors"), theirs.pop("word_vectors"))
-    assert mine == theirs
-    for found, expected in zip(again.posterior(tiny_corpus), fitted.posterior(tiny_corpus)):
-        assert_array_equal(found, expected)
+    again = load(folder)
 
-    again = load(tmp_path / "model", word_vectors=fitted.word_vectors)
-    assert again.word_vectors is fitted.word_vectors
+    assert type(again) is type(estimator)
+    found = again.get_params(deep=False)
+    expected = estimator.get_params(deep=False)
+    assert_same_words(found.pop("word_vectors"), expected.pop("word_vectors"))
+    assert found == expected
+    for array, same_array in zip(again.posterior(tiny_corpus), estimator.posterior(tiny_corpus)):
+        assert_array_equal(array, same_array)
 
+
+@pytest.mark.filterwarnings("ignore")  # ten sentences are few
+def test_the_word_vectors_of_an_estimator_are_copied_unless_they_are_referred_to(saved_method):
+    _, folder, words = saved_method
+
+    assert (folder / "words").exists() == (words == "copy")
+
+
+@pytest.mark.filterwarnings("ignore")  # ten sentences are few
+def test_a_saved_estimator_takes_word_vectors_that_are_open_already(saved_method):
+    estimator, folder, _ = saved_method
+
+    again = load(folder, word_vectors=estimator.word_vectors)
+
+    assert again.word_vectors is estimator.word_vectors
+
+
+def test_word_vectors_are_given_only_to_an_estimator(folder, saved_words):
     with pytest.raises(ValueError, match=r"word_vectors is for loading an estimator"):
-        load(tmp_path / "vectors", word_vectors=fitted.word_vectors)
+        load(folder, word_vectors=saved_words)
 
 
-def test_a_reference_to_moved_or_changed_vectors_is_noticed(tmp_path, fitted):
+@pytest.fixture
+def referred_words(tmp_path, folder, fitted):
+    """The folder of the word vectors that a saved estimator refers to."""
     save(fitted.word_vectors, tmp_path / "vectors")
-    save(fitted, tmp_path / "model", words="reference")
-    save(made(4, 2), tmp_path / "vectors", overwrite=True)
+    save(fitted, folder, words="reference")
+    return tmp_path / "vectors"
+
+
+def test_a_reference_to_changed_vectors_is_noticed(folder, referred_words):
+    save(made(4, 2), referred_words, overwrite=True)
 
     with pytest.raises(ValueError, match=r"must be the ones it was fitted with .*Got digest"):
-        load(tmp_path / "model")
+        load(folder)
 
-    (tmp_path / "vectors").rename(tmp_path / "moved")
+
+def test_a_reference_to_moved_vectors_is_noticed(tmp_path, folder, referred_words):
+    referred_words.rename(tmp_path / "moved")
+
     with pytest.raises(FileNotFoundError, match=r"word vectors of .*model must be at"):
-        load(tmp_path / "model")
-
-    config = json.loads((tmp_path / "model" / "config.json").read_text())
-    for url in ("hf://somebody/words", "https://example.com/words"):  # a path, never fetched
-        rewritten(tmp_path / "model", parts={"words": config["parts"]["words"] | {"path": url}})
-        with pytest.raises(FileNotFoundError, match=r"word vectors of .*model must be at"):
-            load(tmp_path / "model")
+        load(folder)
 
 
-def test_a_class_we_do_not_have_is_never_looked_for_elsewhere(tmp_path, fitted):
-    save(fitted, tmp_path / "model")
-    for field in ("class", "kind"):
-        for name in ("os.system", "WordVectors2", "np", "check_random_state", "__import__"):
-            rewritten(tmp_path / "model", **{field: name})
-            with pytest.raises(ValueError, match=r"which this pacsent .*does not have"):
-                load(tmp_path / "model")
+@pytest.mark.parametrize("url", ["hf://somebody/words", "https://example.com/words"])
+def test_a_reference_is_a_path_that_is_never_fetched(folder, referred_words, url):
+    reference = read_config(folder)["parts"]["words"]
+    reference["path"] = url
+    rewritten(folder, parts={"words": reference})
+
+    with pytest.raises(FileNotFoundError, match=r"word vectors of .*model must be at"):
+        load(folder)
 
 
-def run_check(*arguments):
-    return invoke("verify", *arguments)
+@pytest.mark.parametrize("field", ["class", "kind"])
+@pytest.mark.parametrize(
+    "name", ["os.system", "WordVectors2", "np", "check_random_state", "__import__"]
+)
+def test_a_class_we_do_not_have_is_never_looked_for_elsewhere(folder, saved_estimator, field, name):
+    rewritten(folder, **{field: name})
+
+    with pytest.raises(ValueError, match=r"which this pacsent .*does not have"):
+        load(folder)
 
 
-def test_check_finds_a_flipped_bit_in_every_file_of_a_sound_model(tmp_path, fitted):
-    save(fitted, tmp_path / "model")
-    done = run_check(tmp_path / "model")
-    assert done.exit_code == 0 and "DAMAGED" not in done.output
+def test_check_names_every_file_of_a_sound_model(folder, saved_estimator):
+    done = run_check(folder)
+
+    assert done.exit_code == 0
+    assert "DAMAGED" not in done.output
+    assert "4 words found, all numbers finite" in done.output
     for what in ("config.json", "model.safetensors", "words/config.json", "words/vocabulary.tsv"):
         assert f"ok       {what}: " in done.output
-    assert "4 words found, all numbers finite" in done.output
 
-    files = [path for path in sorted((tmp_path / "model").rglob("*")) if path.is_file()]
-    assert len(files) == 5
 
-    for file in files:
+def test_check_reports_a_sound_model_as_verified(folder, saved_estimator):
+    done = run_check(folder, "--json")
+
+    report = json.loads(done.output)
+    assert report["verified"]
+    assert all(step["ok"] is True for step in report["checks"])
+
+
+def test_check_finds_a_flipped_bit_in_every_file(folder, saved_estimator):
+    every_file = [path for path in folder.rglob("*") if path.is_file()]
+    assert len(every_file) == 5
+
+    for file in every_file:
         whole = file.read_bytes()
-        for place in range(0, len(whole), max(1, len(whole) // 7)):
+        step = max(1, len(whole) // 7)
+        for place in range(0, len(whole), step):
             damaged = bytearray(whole)
             damaged[place] ^= 1
             file.write_bytes(damaged)
-
-            done = run_check(tmp_path / "model", "--json")
-            assert done.exit_code == 1, (file, place)
-            report = json.loads(done.output)
-            assert not report["verified"]
-            assert all("\n" not in step["found"] for step in report["checks"])
+            assert_reported_as_damaged(folder, (file, place))
         file.write_bytes(whole)
 
-    report = json.loads(run_check(tmp_path / "model", "--json").output)
-    assert report["verified"] and {step["ok"] for step in report["checks"]} == {True}
+
+def assert_reported_as_damaged(folder, where):
+    done = run_check(folder, "--json")
+
+    assert done.exit_code == 1, where
+    report = json.loads(done.output)
+    assert not report["verified"]
+    assert all("\n" not in step["found"] for step in report["checks"])
 
 
-@pytest.mark.parametrize("place", ["/etc/passwd", 3, "x" * 5000, "a\0b", None, "no parts"])
-def test_check_names_every_part_that_is_no_folder(tmp_path, fitted, place):
-    save(fitted, tmp_path / "model")
-    config = json.loads((tmp_path / "model" / "config.json").read_text())
-    del config["digest"], config["parts"]
-    write_config(
-        tmp_path / "model",
-        config if place == "no parts" else config | {"parts": {"words": {"path": place}}},
-    )
-
-    done = run_check(tmp_path / "model")
-    assert done.exit_code == 1 and isinstance(done.exception, SystemExit)
-    named = "DAMAGED  words: " in done.output and "must name the folder" in done.output
-    assert named == (place != "no parts")
+def with_parts(folder, parts):
+    """Rewrite the description of a model with other parts, or with none."""
+    config = read_config(folder) | {"parts": parts}
+    del config["digest"]
+    if parts is None:
+        del config["parts"]
+    write_config(folder, config)
 
 
-def folder_of(tmp_path, *parts):
-    """A saved word vector model with files of the user in it."""
-    folder = tmp_path / "model"
-    save(made(), folder)
+@pytest.mark.parametrize("place", ["/etc/passwd", 3, "x" * 5000, "a\0b", None])
+def test_check_names_every_part_that_is_no_folder(folder, saved_estimator, place):
+    with_parts(folder, {"words": {"path": place}})
+
+    done = run_check(folder)
+
+    assert done.exit_code == 1
+    assert isinstance(done.exception, SystemExit)
+    assert "DAMAGED  words: " in done.output
+    assert "must name the folder" in done.output
+
+
+def test_check_finds_that_parts_are_missing(folder, saved_estimator):
+    with_parts(folder, None)
+
+    done = run_check(folder)
+
+    assert done.exit_code == 1
+    assert isinstance(done.exception, SystemExit)
+    assert "must name the folder" not in done.output
+
+
+def test_saving_over_a_model_keeps_what_the_user_put_into_its_folder(tmp_path, folder, saved_words):
+    parts = [".git/HEAD", ".git/objects/ab/cd", "eval.csv", "notes/today.md"]
     for part in parts:
         path = folder / part
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("mine")
-    return folder
-
-
-def test_saving_over_a_model_keeps_what_the_user_put_into_its_folder(tmp_path):
-    parts = [".git/HEAD", ".git/objects/ab/cd", "eval.csv", "notes/today.md"]
-    folder = folder_of(tmp_path, *parts)
 
     save(made(n_words=7), folder, overwrite=True)
 
     assert [(folder / part).read_text() for part in parts] == ["mine"] * 4
     assert load(folder).n_words == 7
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["model"]
+    assert names_in(tmp_path) == ["model"]
 
 
-def test_files_of_the_replaced_model_that_the_new_one_does_not_have_are_deleted(tmp_path):
+def test_files_of_the_replaced_model_that_the_new_one_does_not_have_are_deleted(folder):
     words = made()
-    folder = tmp_path / "model"
-    save(make_encoder("Average", words).fit([]), folder)  # has the word vectors as a part
+    with_a_part = make_encoder("Average", words).fit([])
+    save(with_a_part, folder)
     (folder / "words" / "mine.txt").write_text("mine")
 
     save(words, folder, overwrite=True)
@@ -687,9 +1051,10 @@ def test_files_of_the_replaced_model_that_the_new_one_does_not_have_are_deleted(
     assert left == {"config.json", "model.safetensors", "vocabulary.tsv", "words/mine.txt"}
 
 
-def test_a_file_of_the_user_with_the_name_of_a_new_one_is_never_replaced(tmp_path):
-    classifier = pacsent.TextClassifier(None).fit(["good film", "bad film"] * 9, ["a", "b"] * 9)
-    folder = save(classifier, tmp_path / "model")
+def test_a_file_of_the_user_with_the_name_of_a_new_one_is_never_replaced(tmp_path, folder):
+    classifier = pacsent.TextClassifier(None)
+    classifier.fit(["good film", "bad film"] * 9, ["a", "b"] * 9)
+    save(classifier, folder)
     (folder / "vocabulary.tsv").write_text("mine")
 
     with pytest.raises(ValueError, match=r"vocabulary\.tsv must be a file that pacsent wrote"):
@@ -697,27 +1062,28 @@ def test_a_file_of_the_user_with_the_name_of_a_new_one_is_never_replaced(tmp_pat
 
     assert (folder / "vocabulary.tsv").read_text() == "mine"
     assert load(folder).predict(["good film"]).tolist() == ["a"]
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["model"]
+    assert names_in(tmp_path) == ["model"]
 
 
-def test_a_model_that_is_replaced_while_it_is_read_is_read_again(tmp_path, monkeypatch):
-    folder = folder_of(tmp_path)
-    read_tensors, n_reads = saving.read_tensors, []
+def test_a_model_that_is_replaced_while_it_is_read_is_read_again(folder, saved_words, monkeypatch):
+    read_tensors = saving.read_tensors
+    read_paths = []
 
     def read_while_another_saves(path):
-        n_reads.append(path)
-        if len(n_reads) == 1:
+        read_paths.append(path)
+        if len(read_paths) == 1:
             save(made(n_words=7), folder, overwrite=True)
         return read_tensors(path)
 
     monkeypatch.setattr(saving, "read_tensors", read_while_another_saves)
 
     assert load(folder).n_words == 7
-    assert len(n_reads) == 2
+    assert len(read_paths) == 2
 
 
-def test_a_model_that_is_missing_for_an_instant_is_waited_for(tmp_path, monkeypatch):
-    folder = folder_of(tmp_path)
+def test_a_model_that_is_missing_for_an_instant_is_waited_for(
+    tmp_path, folder, saved_words, monkeypatch
+):
     away = tmp_path / ".model.old-12345678"
     folder.rename(away)
     monkeypatch.setattr(saving.time, "sleep", lambda seconds: away.rename(folder))
@@ -725,8 +1091,7 @@ def test_a_model_that_is_missing_for_an_instant_is_waited_for(tmp_path, monkeypa
     assert load(folder).n_words == 5
 
 
-def test_a_damaged_model_that_nobody_replaces_is_read_once(tmp_path, monkeypatch):
-    folder = folder_of(tmp_path)
+def test_a_damaged_model_that_nobody_replaces_is_read_once(folder, saved_words, monkeypatch):
     (folder / "model.safetensors").write_bytes(b"")
     monkeypatch.setattr(saving.time, "sleep", lambda seconds: pytest.fail("it waited"))
 
@@ -734,26 +1099,31 @@ def test_a_damaged_model_that_nobody_replaces_is_read_once(tmp_path, monkeypatch
         load(folder)
 
 
-@pytest.mark.slow
-def test_no_load_fails_while_another_process_saves(tmp_path):
-    script = (
-        "import sys, warnings; warnings.simplefilter('ignore')\n"
-        "from pacsent import TextClassifier, save\n"
-        "a = TextClassifier(None).fit(['good film', 'bad film'] * 9, ['a', 'b'] * 9)\n"
-        "b = TextClassifier(None).fit(['wine', 'beer', 'tea'] * 9, ['a', 'b', 'c'] * 9)\n"
-        "for _ in range(150):\n"
-        "    save(a, sys.argv[1], overwrite=True); save(b, sys.argv[1], overwrite=True)\n"
-        "    print('saved', flush=True)\n"
-    )
+SAVING_TWO_CLASSIFIERS_IN_TURN = """
+import sys, warnings
+from pacsent import TextClassifier, save
 
-    saver = subprocess.Popen(
-        [sys.executable, "-c", script, tmp_path / "model"], stdout=subprocess.PIPE, text=True
-    )
+warnings.simplefilter("ignore")
+two = TextClassifier(None).fit(["good film", "bad film"] * 9, ["a", "b"] * 9)
+three = TextClassifier(None).fit(["wine", "beer", "tea"] * 9, ["a", "b", "c"] * 9)
+for _ in range(150):
+    save(two, sys.argv[1], overwrite=True)
+    save(three, sys.argv[1], overwrite=True)
+    print("saved", flush=True)
+"""
+
+
+@pytest.mark.slow
+def test_no_load_fails_while_another_process_saves(folder):
+    command = [sys.executable, "-c", SAVING_TWO_CLASSIFIERS_IN_TURN, folder]
+    saver = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     saver.stdout.readline()
 
     n_loads = 0
     while saver.poll() is None:
-        assert len(load(tmp_path / "model").classes_) in (2, 3)
+        classes = load(folder).classes_
+        assert len(classes) in (2, 3)
         n_loads += 1
 
-    assert saver.returncode == 0 and n_loads > 100
+    assert saver.returncode == 0
+    assert n_loads > 100
