@@ -228,6 +228,10 @@ def exact_nearest(
 ) -> Iterator[Ranked]:
     """Yield (rows, cosines) of the k nearest rows of each query, in the order of exact cosines.
 
+    Queries must have unit length, as the vectors of a snapshot have, or be zero: their products
+    are taken as cosines, and rounding errors are bounded for that length. A query of zeros yields
+    no rows.
+
     Cosines are computed in single precision. Those that rounding could have moved among the best k
     are computed again in double precision; of equal cosines the earlier row comes first.
     """
