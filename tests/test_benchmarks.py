@@ -128,7 +128,7 @@ RUNS = (
     "labels --part wrong --sets subj --draws 1 --processes 1",
     "multilingual",
     "own_posteriors --n 200",
-    "many_classes --classes 4 8 --texts 1",
+    "many_classes --classes 4 8 --texts 4",
     "posterior_variance --n-draws 1",
     "protocol",
     "pac_bayes --datasets subj --n 100 --n-draws 1 --n-processes 1",
