@@ -1,6 +1,7 @@
 """Encoders of other programs: objects, functions, transformers, servers, stored vectors."""
 
 import copy
+import functools
 import json
 import pickle
 import sys
@@ -40,6 +41,12 @@ class WithEncode:
         return letters(texts)
 
 
+def best_text(index, query):
+    """The text that an index finds first."""
+    [hit] = index.search(query, k=1)
+    return hit.text
+
+
 @pytest.mark.parametrize(
     "encoder",
     [letters, WithEncode(), HashingVectorizer(n_features=32), (TEXTS, letters(TEXTS))],
@@ -47,8 +54,10 @@ class WithEncode:
 )
 def test_an_index_takes_any_encoder(encoder):
     index = Index(encoder)
+
     index.add(TEXTS)
-    assert index.search("the cat slept", k=1)[0].text == "the cat slept"
+
+    assert best_text(index, "the cat slept") == "the cat slept"
 
 
 @pytest.mark.parametrize(
@@ -68,12 +77,25 @@ def test_wrong_vectors_are_refused_by_what_came(encoder, message):
         as_encoder(encoder).fit()
 
 
-def test_a_file_of_input_vectors_alone_is_an_encoder_by_averages(tmp_path):
+@pytest.fixture
+def input_vectors(tmp_path):
+    """A file of two input vectors."""
     (tmp_path / "w.vec").write_text("2 2\nwine 1 0\ntea 0 1\n")
-    index = Index(tmp_path / "w.vec")
+    return tmp_path / "w.vec"
+
+
+def test_a_file_of_input_vectors_alone_is_an_encoder_by_averages(input_vectors):
+    encoder = as_encoder(input_vectors)
+
+    assert encoder.encode(["wine tea"]).tolist() == [[0.5, 0.5]]
+
+
+def test_an_index_takes_a_file_of_input_vectors_alone(input_vectors):
+    index = Index(input_vectors)
+
     index.add(["wine", "tea"])
-    assert index.search("tea", 1)[0].id == 1
-    assert as_encoder(tmp_path / "w.vec").encode(["wine tea"]).tolist() == [[0.5, 0.5]]
+
+    assert best_text(index, "tea") == "tea"
 
 
 @pytest.mark.parametrize(
@@ -102,13 +124,15 @@ def test_whatever_is_taken_has_all_that_the_package_asks_of_an_encoder(encoder):
 def test_an_index_with_two_encoders_gives_the_same_scores_when_it_is_opened_again(tmp_path):
     index = Index(["english", letters])
     index.add(TEXTS)
-    opened = pacsent.load(pacsent.save(index, tmp_path / "index"), encoder=letters)
+    folder = pacsent.save(index, tmp_path / "index")
+    opened = pacsent.load(folder, encoder=letters)
 
     hits = index.search("a glass of tea", k=4)
     again = opened.search("a glass of tea", k=4)
 
     assert [hit.id for hit in again] == [hit.id for hit in hits]
-    np.testing.assert_allclose([h.score for h in again], [h.score for h in hits], rtol=1e-5)
+    scores = [hit.score for hit in hits]
+    assert [hit.score for hit in again] == pytest.approx(scores, rel=1e-5)
 
 
 @pytest.mark.parametrize("wrong", [None, 7, dict, object()])
@@ -140,24 +164,50 @@ def test_a_text_with_two_stored_vectors_is_refused():
         as_encoder((["a", "b", "a"], vectors))
 
 
-@pytest.mark.parametrize(
-    "encoder", [letters, WithEncode(), ["english", letters]], ids=["function", "encode", "both"]
+@pytest.fixture(
+    scope="module",
+    params=[letters, WithEncode(), ["english", letters]],
+    ids=["function", "encode", "both"],
 )
-def test_a_classifier_takes_any_encoder(encoder, tmp_path):
-    classifier = TextClassifier(encoder, n_jobs=1).fit(WORDS, ["z", "g"] * 15)
-    assert classifier.predict(["zebras", "ghostly"]).tolist() == ["z", "g"]  # by their letters
-    vectors = as_encoder(encoder).encode(TEXTS)
-    assert vectors.shape == (4, 20 + 256 * isinstance(encoder, list))  # side by side
-    pacsent.save(classifier, tmp_path / "model")
-    opened = pacsent.load(tmp_path / "model", encoder=letters)
-    np.testing.assert_allclose(
-        opened.predict_proba(["zebras"]), classifier.predict_proba(["zebras"]), rtol=1e-5
-    )
+def animal_classifier(request):
+    """A classifier of WORDS with an encoder of each kind, and with two."""
+    classifier = TextClassifier(request.param, n_jobs=1)
+    return classifier.fit(WORDS, ["z", "g"] * 15)
+
+
+def test_a_classifier_takes_any_encoder(animal_classifier):
+    labels = animal_classifier.predict(["zebras", "ghostly"])
+
+    assert labels.tolist() == ["z", "g"]  # by their letters
+
+
+def test_a_classifier_is_opened_again_with_its_encoder(animal_classifier, tmp_path):
+    folder = pacsent.save(animal_classifier, tmp_path / "model")
+
+    opened = pacsent.load(folder, encoder=letters)
+
+    expected = animal_classifier.predict_proba(["zebras"])
+    np.testing.assert_allclose(opened.predict_proba(["zebras"]), expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("encoder", [letters, WithEncode()])
+def test_vectors_are_as_wide_as_their_encoder_gives_them(encoder):
+    assert as_encoder(encoder).encode(TEXTS).shape == (4, 20)
+
+
+def test_vectors_of_two_encoders_stand_side_by_side():
+    both = as_encoder(["english", letters])
+
+    assert both.encode(TEXTS).shape == (4, 256 + 20)
 
 
 def test_without_an_encoder_words_of_the_same_letters_are_unknown():
-    classifier = TextClassifier(None, characters=None, n_jobs=1).fit(WORDS, ["z", "g"] * 15)
-    assert classifier.predict_proba(["zebras"])[0, 0] == pytest.approx(0.5, abs=0.1)
+    classifier = TextClassifier(None, characters=None, n_jobs=1)
+    classifier.fit(WORDS, ["z", "g"] * 15)
+
+    probabilities = classifier.predict_proba(["zebras"])
+
+    assert probabilities[0, 0] == pytest.approx(0.5, abs=0.1)
 
 
 @pytest.fixture
@@ -171,8 +221,7 @@ def saved_index(tmp_path):
 def test_a_saved_index_is_opened_with_its_encoder(saved_index):
     opened = pacsent.load(saved_index, encoder=letters)
 
-    [hit] = opened.search("a cup of tea", k=1)
-    assert hit.text == "a cup of tea"
+    assert best_text(opened, "a cup of tea") == "a cup of tea"
 
 
 def test_a_saved_index_does_not_search_without_its_encoder(saved_index):
@@ -241,9 +290,9 @@ def test_an_encoder_of_queries_is_saved_with_the_index(tmp_path):
     english = pacsent.load("english").sentences
     index = Index(english, query_encoder=english)
 
-    opened = pacsent.load(pacsent.save(index, tmp_path / "index"))
+    folder = pacsent.save(index, tmp_path / "index")
 
-    assert opened.query_encoder.kind == "StaticEncoder"
+    assert pacsent.load(folder).query_encoder.kind == "StaticEncoder"
 
 
 class Embeddings(Handler):
@@ -253,20 +302,28 @@ class Embeddings(Handler):
         body = json.loads(self.body())
         self.server.keys.append(self.headers.get("Authorization"))
         self.server.paths.append(self.path)
-        if body["input"] == list(PROBE):  # the first request of every encoder
-            self.server.n_probes += 1
-            problems = []
-        else:
-            self.server.requests.append(body)
-            problems = self.server.problems
-        status, answer, *headers = problems.pop(0) if problems else (200, 0)
+        status, answer, *headers = self.next_problem(body)
         if not answer:
-            vectors = letters(body["input"]).astype(float)[:, :: self.server.step].tolist()
-            rows = [{"index": i, "embedding": v} for i, v in enumerate(vectors)]
-            answer = json.dumps({"data": rows[::-1]})  # in any order
+            answer = self.embeddings(body["input"])
         self.answer(answer.encode(), status, **dict(*headers))
 
     do_GET = do_POST
+
+    def next_problem(self, body):
+        """(status, answer) with headers or without; an answer of nothing stands for the vectors."""
+        no_problem = (200, None)
+        if body["input"] == list(PROBE):  # the first request of every encoder
+            self.server.n_probes += 1
+            return no_problem
+
+        self.server.requests.append(body)
+        problems = self.server.problems
+        return problems.pop(0) if problems else no_problem
+
+    def embeddings(self, texts):
+        vectors = letters(texts).astype(float)[:, :: self.server.step]
+        rows = [{"index": i, "embedding": v} for i, v in enumerate(vectors.tolist())]
+        return json.dumps({"data": rows[::-1]})  # in any order
 
 
 @pytest.fixture
@@ -284,39 +341,70 @@ def no_pauses(monkeypatch):
     return waited
 
 
-def test_a_server_is_asked_once_for_each_text(server, tmp_path, monkeypatch):
+@pytest.fixture
+def connect(server, tmp_path):
+    """connect(**options) -> an encoder by the server; all of them have one cache."""
+    return functools.partial(RemoteEncoder, server.url, cache=tmp_path)
+
+
+def assert_encodes(encoder, texts=TEXTS):
+    """The vectors of the texts are the counts of their letters."""
+    np.testing.assert_array_equal(encoder.encode(texts), letters(texts))
+
+
+def test_a_server_is_asked_for_batches_with_its_key_and_model(server, tmp_path, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "secret")
     encoder = RemoteEncoder(server.url + "#small", cache=tmp_path, batch_size=3)
-    np.testing.assert_array_equal(encoder.encode([*TEXTS, TEXTS[0]]), letters([*TEXTS, TEXTS[0]]))
+
+    encoder.encode(TEXTS)
+
     assert [len(request["input"]) for request in server.requests] == [3, 1]
     assert server.requests[0]["model"] == "small"
     assert server.keys[0] == "Bearer secret"
-    again = RemoteEncoder(server.url, "small", cache=tmp_path)
-    np.testing.assert_array_equal(again.encode(TEXTS[::-1]), letters(TEXTS[::-1]))
-    assert len(server.requests) == 2
 
 
-def test_what_passes_is_tried_again(server, tmp_path, no_pauses):
+def test_a_server_is_asked_once_for_each_text(server, connect):
+    assert_encodes(connect(model="small"), [*TEXTS, TEXTS[0]])
+    assert_encodes(connect(model="small"), TEXTS[::-1])
+
+    [request] = server.requests
+    assert sorted(request["input"]) == sorted(TEXTS)
+
+
+def test_what_passes_is_tried_again(server, connect, no_pauses):
     server.problems = [(429, "slow down"), (503, "busy"), (200, "not json")]
-    encoder = RemoteEncoder(server.url, cache=tmp_path)
-    np.testing.assert_array_equal(encoder.encode(TEXTS), letters(TEXTS))
+
+    assert_encodes(connect())
+
     assert len(no_pauses) == 3
 
 
-def test_a_failure_in_the_middle_keeps_what_came(server, tmp_path, no_pauses):
-    encoder = RemoteEncoder(server.url, cache=tmp_path, batch_size=2, n_retries=1)
+def test_a_failure_in_the_middle_keeps_what_came(server, connect, no_pauses):
     server.problems = [(200, None), (500, "broken"), (500, "broken")]
     with pytest.raises(ConnectionError, match=r"status 500 \(broken\). 12 vectors .* are kept in"):
-        encoder.encode(TEXTS)
-    n_before = len(server.requests)
-    again = RemoteEncoder(server.url, cache=tmp_path, batch_size=2)
-    np.testing.assert_array_equal(again.encode(TEXTS), letters(TEXTS))
-    assert [request["input"] for request in server.requests[n_before:]] == [TEXTS[2:]]
+        connect(batch_size=2, n_retries=1).encode(TEXTS)
+    server.requests.clear()
+
+    assert_encodes(connect(batch_size=2))
+
+    [request] = server.requests
+    assert request["input"] == TEXTS[2:]
 
 
 def rows_of(*indexes):
-    """An answer with one row per text, numbered so."""
-    rows = [{"embedding": [1.0, 2.0]} | ({} if i is None else {"index": i}) for i in indexes]
+    """An answer with one row per text, numbered so; None is a row without a number."""
+    rows = []
+    for i in indexes:
+        row = {"embedding": [1.0, 2.0]}
+        if i is not None:
+            row["index"] = i
+        rows.append(row)
+    return json.dumps({"data": rows})
+
+
+def four_times(embedding):
+    """An answer with the same vector for each of four texts."""
+    rows = [{"index": i, "embedding": embedding} for i in range(4)]
     return json.dumps({"data": rows})
 
 
@@ -331,33 +419,41 @@ def rows_of(*indexes):
         (200, rows_of(0, 1, 2, None), "each with the index of its text"),
         (200, rows_of("0", "1", "2", "3"), "each with the index of its text"),
         (200, rows_of(False, True, 2, 3), "each with the index of its text"),
-        (200, json.dumps({"data": [{"index": i, "embedding": []} for i in range(4)]}), "finite"),
+        (200, four_times([]), "finite"),
         (200, "[" * 9000, r"more than 4,000 bytes"),
     ],
 )
 def test_wrong_answers_are_refused_and_not_requested_again(
-    server, tmp_path, monkeypatch, no_pauses, status, answer, message
+    server, connect, monkeypatch, no_pauses, status, answer, message
 ):
     monkeypatch.setattr(remote, "_MAX_ANSWER_BYTES", 1000)
     server.problems = [(status, answer)]
+
     with pytest.raises((ConnectionError, ValueError), match=message):
-        RemoteEncoder(server.url, cache=tmp_path).encode(TEXTS)
-    assert len(server.requests) == 1 and not no_pauses
+        connect().encode(TEXTS)
+
+    assert len(server.requests) == 1
+    assert not no_pauses
 
 
-def test_rows_without_any_index_are_in_the_order_of_the_texts(server, tmp_path):
+def test_rows_without_any_index_are_in_the_order_of_the_texts(server, connect):
     rows = [{"embedding": [float(i)] * 20} for i in range(4)]
     server.problems = [(200, json.dumps({"data": rows}))]
-    vectors = RemoteEncoder(server.url, cache=tmp_path).encode(TEXTS)
+
+    vectors = connect().encode(TEXTS)
+
     assert vectors[:, 0].tolist() == [0, 1, 2, 3]
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-def test_a_redirect_is_not_followed(server, tmp_path, status):
+def test_a_redirect_is_not_followed(server, connect, status):
     with running(Embeddings, requests=[], n_probes=0, problems=[]) as other:
-        server.problems = [(status, "moved", {"Location": f"{other.address}/v1/embeddings"})]
+        elsewhere = {"Location": f"{other.address}/v1/embeddings"}
+        server.problems = [(status, "moved", elsewhere)]
+
         with pytest.raises(ConnectionError, match=f"status {status}"):
-            RemoteEncoder(server.url, key="secret", cache=tmp_path).encode(TEXTS)
+            connect(key="secret").encode(TEXTS)
+
         assert not other.requests
 
 
@@ -369,44 +465,77 @@ def test_a_key_that_is_no_line_is_refused_and_not_shown(key, monkeypatch):
     assert key not in str(caught.value)
 
 
-@pytest.mark.parametrize("host", ["api.openai.com", "eu.api.openai.com", "evil-openai.com", "x.de"])
-def test_the_key_of_openai_is_sent_to_no_other_host(host, tmp_path, monkeypatch):
+def key_for(url, tmp_path):
+    return RemoteEncoder(url, cache=tmp_path)._key
+
+
+@pytest.mark.parametrize(
+    ("url", "key"),
+    [
+        ("https://api.openai.com/v1", "secret"),
+        ("https://eu.api.openai.com/v1", "secret"),
+        ("https://evil-openai.com/v1", None),
+        ("https://x.de/v1", None),
+        ("http://api.openai.com/v1", None),
+        ("http://eu.api.openai.com/v1", None),
+        ("http://evil-openai.com/v1", None),
+        ("http://x.de/v1", None),
+    ],
+)
+def test_the_key_of_openai_is_sent_to_no_other_host(url, key, tmp_path, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "secret")
-    keys = [RemoteEncoder(f"{s}://{host}/v1", cache=tmp_path)._key for s in ("https", "http")]
-    assert keys == ["secret" if ".openai.com" in f".{host}" else None, None]
+
+    assert key_for(url, tmp_path) == key
+
+
+@pytest.mark.parametrize("host", ["api.openai.com", "eu.api.openai.com", "evil-openai.com", "x.de"])
+def test_a_key_of_ones_own_is_sent_to_every_host(host, tmp_path, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "secret")
     monkeypatch.setenv("PACSENT_API_KEY", "own")
-    assert RemoteEncoder(f"http://{host}/v1", cache=tmp_path)._key == "own"
+
+    assert key_for(f"http://{host}/v1", tmp_path) == "own"
 
 
-def test_another_size_than_the_cache_has_is_refused(server, tmp_path):
-    first, second = (RemoteEncoder(server.url, cache=tmp_path) for _ in range(2))
-    assert not len(second._cache)  # both have seen an empty cache
+def test_another_size_than_the_cache_has_is_refused(server, connect):
+    first = connect()
+    second = connect()
+    assert len(second._cache) == 0  # both have seen an empty cache
     first.encode(TEXTS)
     server.step = 2
+
     with pytest.raises(ValueError, match="must have 20 numbers, as those in"):
         second.encode(["new"])
-    np.testing.assert_array_equal(first.encode(TEXTS), letters(TEXTS))
+
+    assert_encodes(first)
 
 
-def test_a_flipped_byte_of_a_stored_vector_is_requested_again(server, tmp_path):
-    RemoteEncoder(server.url, cache=tmp_path).encode(TEXTS)
+def test_a_flipped_byte_of_a_stored_vector_is_requested_again(server, connect, tmp_path):
+    connect().encode(TEXTS)
     [file] = tmp_path.iterdir()
-    stored = [vector.astype("<f4").tobytes() for vector in letters(TEXTS)]
     content = file.read_bytes()
+    stored = [vector.astype("<f4").tobytes() for vector in letters(TEXTS)]
     rng = np.random.default_rng(0)
+
     for place in rng.integers(0, len(stored[0]), 32):
         start = content.index(stored[place % len(stored)])
         changed = bytearray(content)
         changed[start + place] ^= 1 << int(rng.integers(8))
         file.write_bytes(changed)
-        n_before = len(server.requests)
-        np.testing.assert_array_equal(
-            RemoteEncoder(server.url, cache=tmp_path).encode(TEXTS), letters(TEXTS)
-        )
-        assert [len(r["input"]) for r in server.requests[n_before:]] == [1]
+        server.requests.clear()
+
+        assert_encodes(connect())
+
+        [request] = server.requests
+        assert len(request["input"]) == 1
+
+
+def test_a_file_that_is_no_cache_of_vectors_is_refused(connect, tmp_path):
+    connect().encode(TEXTS)
+    [file] = tmp_path.iterdir()
     file.write_bytes(b"something else\n" * 100)
+
     with pytest.raises(ValueError, match="must be a cache of vectors"):
-        RemoteEncoder(server.url, cache=tmp_path)
+        connect()
 
 
 @pytest.mark.parametrize(
@@ -483,22 +612,35 @@ def test_a_served_url_is_named_without_its_parameters(server, url):
     assert model.name == "v1#small"
 
 
-@pytest.mark.parametrize("make", [lambda encoder: encoder, as_encoder, Index, TextClassifier])
-def test_a_pickle_has_neither_the_key_nor_the_parameters_of_the_url(server, tmp_path, make):
+def itself(encoder):
+    return encoder
+
+
+@pytest.mark.parametrize("dump", [pickle.dump, joblib.dump])
+@pytest.mark.parametrize("make", [itself, as_encoder, Index, TextClassifier])
+def test_a_pickle_has_neither_the_key_nor_the_parameters_of_the_url(server, tmp_path, make, dump):
     address = f"{server.url}?api_key=hunter2"
     encoder = RemoteEncoder(address, key="sk-SECRET", cache=tmp_path / "cache")
-    joblib.dump(make(encoder), tmp_path / "joblib")
 
-    for content in (pickle.dumps(make(encoder)), (tmp_path / "joblib").read_bytes()):
-        assert b"sk-SECRET" not in content and b"hunter2" not in content
+    with (tmp_path / "pickle").open("wb") as file:
+        dump(make(encoder), file)
+
+    content = (tmp_path / "pickle").read_bytes()
+    assert b"sk-SECRET" not in content
+    assert b"hunter2" not in content
 
 
-def test_an_unpickled_encoder_reads_its_key_from_the_environment(server, tmp_path, monkeypatch):
-    content = pickle.dumps(RemoteEncoder(server.url, key="first", cache=tmp_path))
+def test_an_unpickled_encoder_has_no_key(connect):
+    content = pickle.dumps(connect(key="first"))
 
     with pytest.raises(ValueError, match=r"was pickled, without its key\. Set PACSENT_API_KEY"):
         pickle.loads(content).encode(TEXTS)
+
+
+def test_an_unpickled_encoder_reads_its_key_from_the_environment(server, connect, monkeypatch):
+    content = pickle.dumps(connect(key="first"))
     monkeypatch.setenv("PACSENT_API_KEY", "second")
+
     pickle.loads(content).encode(TEXTS)
 
     assert set(server.keys) == {"Bearer second"}
@@ -506,43 +648,60 @@ def test_an_unpickled_encoder_reads_its_key_from_the_environment(server, tmp_pat
 
 def test_an_unpickled_encoder_says_which_parameters_of_its_url_are_missing(server, tmp_path):
     encoder = RemoteEncoder(f"{server.url}?tenant=pw&api-version=2", cache=tmp_path)
+    content = pickle.dumps(encoder)
+
     with pytest.raises(ValueError, match=r"without its parameters of its URL \(tenant\)"):
-        pickle.loads(pickle.dumps(encoder)).encode(TEXTS)
+        pickle.loads(content).encode(TEXTS)
 
 
-def test_a_copy_keeps_the_key(server, tmp_path):
-    encoder = RemoteEncoder(server.url, key="own", cache=tmp_path)
-    for copied in (copy.copy(encoder), copy.deepcopy(encoder), clone(TextClassifier(encoder))):
-        as_encoder(getattr(copied, "encoder", copied)).encode(TEXTS)
+@pytest.mark.parametrize("copy_of", [copy.copy, copy.deepcopy])
+def test_a_copy_keeps_the_key(server, connect, copy_of):
+    encoder = connect(key="own")
+
+    copy_of(encoder).encode(TEXTS)
+
     assert set(server.keys) == {"Bearer own"}
 
 
-def test_a_server_that_repeats_the_key_does_not_make_it_a_message(server, tmp_path):
+def test_a_clone_of_a_classifier_keeps_the_key(server, connect):
+    classifier = TextClassifier(connect(key="own"))
+
+    clone(classifier).encoder.encode(TEXTS)
+
+    assert set(server.keys) == {"Bearer own"}
+
+
+def test_a_server_that_repeats_the_key_does_not_make_it_a_message(server, connect):
     server.problems = [(401, "the key sk-SECRET is wrong")]
+
     with pytest.raises(ConnectionError, match=r"the key \.\.\. is wrong"):
-        RemoteEncoder(server.url, key="sk-SECRET", cache=tmp_path).encode(TEXTS)
+        connect(key="sk-SECRET").encode(TEXTS)
 
 
-def test_a_warm_cache_and_another_model_behind_the_url_are_not_mixed(server, tmp_path):
-    RemoteEncoder(server.url, cache=tmp_path).encode(TEXTS)
+def test_a_warm_cache_and_another_model_behind_the_url_are_not_mixed(server, connect):
+    connect().encode(TEXTS)
     server.step = -1  # another model of the same size and name
 
-    again = RemoteEncoder(server.url, cache=tmp_path)
-    np.testing.assert_array_equal(again.encode(TEXTS), letters(TEXTS))  # all by the first model
+    again = connect()
+
+    assert_encodes(again)  # all by the first model
     with pytest.raises(ValueError, match=r"must be the model whose vectors are in .*sqlite"):
         again.encode(["a new text"])
 
 
-def test_the_server_is_compared_with_the_cache_once(server, tmp_path):
-    encoder = RemoteEncoder(server.url, cache=tmp_path, batch_size=1)
+def test_the_server_is_compared_with_the_cache_once(server, connect):
+    encoder = connect(batch_size=1)
+
     for text in TEXTS:
         encoder.encode([text])
+
     assert server.n_probes == 1
 
 
-def test_a_cache_without_the_vectors_that_tell_models_apart_is_refused(server, tmp_path):
-    encoder = RemoteEncoder(server.url, cache=tmp_path)
+def test_a_cache_without_the_vectors_that_tell_models_apart_is_refused(connect):
+    encoder = connect()
     encoder._cache.add(TEXTS, letters(TEXTS))
+
     with pytest.raises(ValueError, match="has 4 vectors, and none of the ten sentences"):
         encoder.encode(["a new text"])
 
@@ -566,19 +725,26 @@ def test_a_model_is_not_opened_with_the_vectors_that_another_left_in_the_cache(
 @pytest.mark.parametrize(
     "embedding", [["1", "2"], [True, False], ["1", 2.0], [True, 2.0], [None, 1.0], [10**400, 1]]
 )
-def test_strings_and_booleans_of_a_server_are_no_vectors(server, tmp_path, embedding):
-    rows = [{"index": i, "embedding": embedding} for i in range(4)]
-    server.problems = [(200, json.dumps({"data": rows}))]
+def test_strings_and_booleans_of_a_server_are_no_vectors(server, connect, embedding):
+    server.problems = [(200, four_times(embedding))]
+
     with pytest.raises(ValueError, match="as many vectors of finite numbers"):
-        RemoteEncoder(server.url, cache=tmp_path).encode(TEXTS)
+        connect().encode(TEXTS)
 
 
-def test_the_sentences_of_the_probe_have_no_stored_vector_unless_one_is_given():
+def test_the_sentences_of_the_probe_have_no_stored_vector():
     stored = as_encoder((TEXTS, letters(TEXTS)))
+
     with pytest.raises(ValueError, match="10 of 10 texts have no vector"):
         stored.encode(list(PROBE))
-    own = np.arange(20.0).reshape(10, 2)
-    np.testing.assert_array_equal(as_encoder((list(PROBE), own)).encode(list(PROBE)), own)
+
+
+def test_the_sentences_of_the_probe_may_be_given_vectors():
+    vectors = np.arange(20.0).reshape(10, 2)
+
+    encoder = as_encoder((list(PROBE), vectors))
+
+    np.testing.assert_array_equal(encoder.encode(list(PROBE)), vectors)
 
 
 def test_masked_values_of_an_encoder_are_no_numbers():
@@ -594,129 +760,300 @@ def url(server, tmp_path, monkeypatch):
     return server.url + "#small"
 
 
-def test_a_folder_from_somebody_else_sends_nothing_to_the_url_it_names(
-    server, url, tmp_path, monkeypatch
-):
-    """Neither texts nor the key: only the caller can name a URL, and it must be the same model."""
+@pytest.fixture
+def forget_requests(server, monkeypatch):
+    """forget_requests() -> from now on the caller has a key, and the server records what is sent.
+
+    Neither texts nor the key are sent to the URL that a folder from somebody else names: the caller
+    must name it, and it must be the same model.
+    """
+
+    def forget():
+        monkeypatch.setenv("OPENAI_API_KEY", "sk-VICTIM")
+        server.requests.clear()
+        server.keys.clear()
+
+    return forget
+
+
+@pytest.fixture
+def somebodys_index(url, tmp_path, forget_requests):
+    """The folder of an index that somebody made with the encoder of the URL."""
     index = Index(url)
     index.add(TEXTS)
-    pacsent.save(index, tmp_path / "index")
-    pacsent.save(TextClassifier([url, "english"]).fit(WORDS, ["z", "g"] * 15), tmp_path / "words")
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-VICTIM")
-    server.requests.clear()
-    server.keys.clear()
-    message = rf"made with the encoder {server.url}#small, which is not saved with it"
-    with pytest.raises(ValueError, match=message):
-        pacsent.load(tmp_path / "index").search("my secret text")
-    with pytest.raises(ValueError, match=message):
-        pacsent.load(tmp_path / "words").predict(["my secret text"])
-    assert all(step["ok"] for step in pacsent.storage.check(tmp_path / "words"))
-    assert not server.requests and not server.keys
-    results = pacsent.load(tmp_path / "index", encoder=url).search("the cat slept", k=1)
-    assert results[0].text == "the cat slept" and server.keys[0] == "Bearer sk-VICTIM"
-    server.step = -1  # another model of the same size, behind the same URL and a warm cache
+    folder = pacsent.save(index, tmp_path / "index")
+    forget_requests()
+    return folder
+
+
+@pytest.fixture
+def somebodys_classifier(url, tmp_path, forget_requests):
+    """The folder of a classifier that somebody made with the encoder of the URL and another."""
+    classifier = TextClassifier([url, "english"]).fit(WORDS, ["z", "g"] * 15)
+    folder = pacsent.save(classifier, tmp_path / "words")
+    forget_requests()
+    return folder
+
+
+def made_with(server):
+    return rf"made with the encoder {server.url}#small, which is not saved with it"
+
+
+def assert_nothing_was_sent(server):
+    assert server.requests == []
+    assert server.keys == []
+
+
+def test_an_index_from_somebody_else_sends_nothing_to_the_url_it_names(server, somebodys_index):
+    opened = pacsent.load(somebodys_index)
+
+    with pytest.raises(ValueError, match=made_with(server)):
+        opened.search("my secret text")
+    assert_nothing_was_sent(server)
+
+
+def test_a_classifier_from_somebody_else_sends_nothing_to_the_url_it_names(
+    server, somebodys_classifier
+):
+    steps = pacsent.storage.check(somebodys_classifier)
+    opened = pacsent.load(somebodys_classifier)
+
+    assert all(step["ok"] for step in steps)
+    with pytest.raises(ValueError, match=made_with(server)):
+        opened.predict(["my secret text"])
+    assert_nothing_was_sent(server)
+
+
+def test_texts_and_the_key_are_sent_to_a_url_that_the_caller_names(server, url, somebodys_index):
+    opened = pacsent.load(somebodys_index, encoder=url)
+
+    assert best_text(opened, "the cat slept") == "the cat slept"
+    assert server.keys[0] == "Bearer sk-VICTIM"
+
+
+def test_a_warm_cache_does_not_hide_another_model_behind_the_url(server, url, somebodys_index):
+    as_encoder(url).encode(["the cat slept"])  # the cache is warm
+    server.step = -1  # another model of the same size
+
     with pytest.raises(ValueError, match=r"encoder must be .*small.*Got another"):
-        pacsent.load(tmp_path / "index", encoder=url)
+        pacsent.load(somebodys_index, encoder=url)
 
 
-def test_a_server_many_files_and_scores_take_any_encoder(url):
+def test_a_server_takes_any_encoder(url):
     [model] = open_models([ModelSource(url, name="letters")])
+
     assert model.description()["dimensions"] == 20
     np.testing.assert_array_equal(model.posteriors(TEXTS).means, letters(TEXTS))
-    answer = Embed(url).load()([*TEXTS, "!"])
+
+
+def test_many_files_are_embedded_by_any_encoder(url):
+    embed = Embed(url).load()
+
+    answer = embed([*TEXTS, "!"])
+
     np.testing.assert_array_equal(answer.columns["mean"][:4], letters(TEXTS))
     assert answer.n_empty == 1
+
+
+def test_many_files_are_not_embedded_by_a_function():
     with pytest.raises(TypeError, match=r"Got function instead\. Save it: pacsent\.save"):
         embed_shards(letters, ["a.txt"], "vectors")
-    labels = np.array([1, 0] * 15), np.array([1, 0])
-    dataset = Dataset("toy", WORDS, labels[0], ["zebras", "ghosts"], labels[1], ("g", "z"), "")
+
+
+def test_a_score_of_the_paper_takes_any_encoder(url):
+    labels = np.array([1, 0] * 15)
+    test_labels = np.array([1, 0])
+    dataset = Dataset("toy", WORDS, labels, ["zebras", "ghosts"], test_labels, ("g", "z"), "")
+
     for method in (letters, url):
         assert pacsent.evaluate(method, dataset, seeds=(0,), Cs=(1.0,)).accuracy == 1.0
 
 
-@pytest.mark.slow
-def test_every_command_takes_the_encoder_of_a_model_or_an_encoder_as_its_model(url, tmp_path):
-    encoder = ExternalEncoder(WithEncode(), name="letters")
+@pytest.fixture
+def command(tmp_path, monkeypatch):
+    """command(line) -> what the command did, in a folder with files of texts."""
     labels = ["zebras", "ghosts"] * 15
-    classifier = TextClassifier(encoder).fit(WORDS[8:], labels[8:])
-    pacsent.save(classifier, tmp_path / "classifier")
-    pacsent.save(encoder, tmp_path / "letters")
-    index = Index(encoder)
-    index.add(WORDS)
-    pacsent.save(index, tmp_path / "animals")
     rows = [f"{label}\t{text}" for label, text in zip(labels, WORDS)]
     (tmp_path / "labelled.txt").write_text("\n".join(rows[:8]))
     (tmp_path / "all.txt").write_text("\n".join(rows))
     (tmp_path / "texts.txt").write_text("\n".join(TEXTS))
+    monkeypatch.chdir(tmp_path)
 
-    def run(*words):
-        done = invoke(*(word.replace("@", f"{tmp_path}/") for word in words))
-        return done.exit_code, done.output
+    return lambda line: invoke(*line.split())
 
-    for line in (
-        f"embed {url} @texts.txt -o @v.npy",
-        f"index {url} @texts.txt -o @index",
-        f"map {url} @texts.txt -o @map.html",
-    ):
-        code, output = run(*line.split())
-        assert code == 0, output
-    np.testing.assert_array_equal(np.load(tmp_path / "v.npy"), letters(TEXTS))
+
+@pytest.fixture
+def saved_models(tmp_path):
+    """A classifier, an encoder and an index that were made with an encoder named letters."""
+    encoder = ExternalEncoder(WithEncode(), name="letters")
+    labels = ["zebras", "ghosts"] * 15
+    classifier = TextClassifier(encoder).fit(WORDS[8:], labels[8:])
+    index = Index(encoder)
+    index.add(WORDS)
+
+    pacsent.save(classifier, tmp_path / "classifier")
+    pacsent.save(encoder, tmp_path / "letters")
+    pacsent.save(index, tmp_path / "animals")
+
+
+@pytest.mark.slow
+def test_vectors_are_written_by_an_encoder_behind_a_url(command, url):
+    done = command(f"embed {url} texts.txt -o v.npy")
+
+    assert done.exit_code == 0, done.output
+    np.testing.assert_array_equal(np.load("v.npy"), letters(TEXTS))
+
+
+@pytest.mark.slow
+def test_a_map_is_drawn_by_an_encoder_behind_a_url(command, url, tmp_path):
+    done = command(f"map {url} texts.txt -o map.html")
+
+    assert done.exit_code == 0, done.output
     assert "a cup of tea" in (tmp_path / "map.html").read_text()
-    for line in (
-        "predict @classifier @texts.txt",
-        "predict @classifier @texts.txt -o @answers/",
-        "certify @classifier @labelled.txt",
-        "explain @classifier zebra",
-        "report @classifier @labelled.txt -o @page.html",
-        "search @animals zebra -k 1",
-        "embed @letters @texts.txt",
-        "embed @letters @texts.txt -o @vectors/",
-    ):
-        code, output = run(*line.split())
-        assert code == 1 and "made with the encoder letters" in output, output
-        assert "load(path, encoder=...), or --encoder PATH|URL" in output
-        code, output = run(*line.split(), "--encoder", url)
-        assert code == 0, output
-    for line, expected, message in (
-        (f"search @index the_cat_slept -k 1 --encoder {url}", 0, "the cat slept"),
-        (f"embed {url} @texts.txt --pairs @texts.txt --quiet", 0, "1.0000\n" * 4),
-        (f"embed {url} @texts.txt --method PB-L2", 2, "--method is for word vectors"),
-        ("embed @letters @texts.txt --encoder english", 1, "must give vectors of 20 numbers"),
-        (f"paper score {url} @all.txt --seeds 1 --quiet", 0, "on all: 1.0000"),
-    ):
-        code, output = run(*line.split())
-        assert code == expected and message in output, output
 
 
-def test_a_folder_that_only_sentence_transformers_can_open_is_an_encoder(tmp_path, monkeypatch):
+@pytest.mark.slow
+def test_an_index_is_made_and_searched_with_an_encoder_behind_a_url(command, url):
+    made = command(f"index {url} texts.txt -o index")
+    found = command(f"search index the_cat_slept -k 1 --encoder {url}")
+
+    assert made.exit_code == 0, made.output
+    assert found.exit_code == 0, found.output
+    assert "the cat slept" in found.output
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "line",
+    [
+        "predict classifier texts.txt",
+        "predict classifier texts.txt -o answers/",
+        "certify classifier labelled.txt",
+        "explain classifier zebra",
+        "report classifier labelled.txt -o page.html",
+        "search animals zebra -k 1",
+        "embed letters texts.txt",
+        "embed letters texts.txt -o vectors/",
+    ],
+)
+def test_every_command_takes_the_encoder_of_a_model(command, saved_models, url, line):
+    without = command(line)
+    assert without.exit_code == 1
+    assert "made with the encoder letters" in without.output
+    assert "load(path, encoder=...), or --encoder PATH|URL" in without.output
+
+    done = command(f"{line} --encoder {url}")
+    assert done.exit_code == 0, done.output
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("line", "status", "message"),
+    [
+        ("embed URL texts.txt --pairs texts.txt --quiet", 0, "1.0000\n" * 4),
+        ("embed URL texts.txt --method PB-L2", 2, "--method is for word vectors"),
+        ("embed letters texts.txt --encoder english", 1, "must give vectors of 20 numbers"),
+        ("paper score URL all.txt --seeds 1 --quiet", 0, "on all: 1.0000"),
+    ],
+)
+def test_commands_take_an_encoder_as_their_model(command, saved_models, url, line, status, message):
+    done = command(line.replace("URL", url))
+
+    assert done.exit_code == status, done.output
+    assert message in done.output
+
+
+@pytest.fixture
+def transformer_folder(tmp_path, monkeypatch):
+    """A folder as sentence-transformers saves its models, and a library that opens it."""
     library = SimpleNamespace(SentenceTransformer=lambda path: WithEncode())
     monkeypatch.setitem(sys.modules, "sentence_transformers", library)
+
     folder = tmp_path / "st"
     folder.mkdir()
     (folder / "modules.json").write_text('[{"type": "sentence_transformers.models.Transformer"}]')
-    index = Index(str(folder))
+    return folder
+
+
+def test_a_folder_that_only_sentence_transformers_can_open_is_an_encoder(
+    transformer_folder, tmp_path
+):
+    index = Index(str(transformer_folder))
     index.add(TEXTS)
     pacsent.save(index, tmp_path / "index")
     search = ["search", tmp_path / "index", "the cat slept", "-k", "1"]
-    assert "made with the encoder st" in invoke(*search).output
-    assert "the cat slept" in invoke(*search, "--encoder", folder, status=0).output
+
+    without = invoke(*search)
+    done = invoke(*search, "--encoder", transformer_folder, status=0)
+
+    assert "made with the encoder st" in without.output
+    assert "the cat slept" in done.output
 
 
-def test_the_english_model_encodes_and_compares(tmp_path):
-    english = pacsent.load("english")
-    assert not hasattr(english._sentences, "posterior")  # opened when it is first used
-    cosines = english.similarity(["a sleeping kitten"], TEXTS)[0]
-    assert cosines.argmax() == 1 and english.encode(TEXTS).shape == (4, 256)
-    assert english.encode(["supercalifragilisticexpialidocious"]).any()  # by its pieces
-    opened = pacsent.load(pacsent.save(english, tmp_path / "copy"))
-    for other in (opened, pickle.loads(pickle.dumps(english)), as_encoder("english")):
-        np.testing.assert_array_equal(other.encode(TEXTS), english.encode(TEXTS))
-    pacsent.save(make_encoder("Average", english).fit([]), tmp_path / "method")
-    assert pacsent.load(tmp_path / "method").word_vectors.sentences is None
-    words = english.replace(sentences=None)
+@pytest.fixture(scope="module")
+def english():
+    return pacsent.load("english")
+
+
+def test_the_english_model_opens_its_encoder_when_it_is_first_used():
+    opened = pacsent.load("english")
+
+    assert not hasattr(opened._sentences, "posterior")
+
+
+def test_the_english_model_encodes_and_compares(english):
+    [cosines] = english.similarity(["a sleeping kitten"], TEXTS)
+
+    assert cosines.argmax() == 1
+    assert english.encode(TEXTS).shape == (4, 256)
+
+
+def test_the_english_model_encodes_an_unknown_word_by_its_pieces(english):
+    assert english.encode(["supercalifragilisticexpialidocious"]).any()
+
+
+def saved_and_loaded(model, tmp_path):
+    folder = pacsent.save(model, tmp_path / "copy")
+    return pacsent.load(folder)
+
+
+def pickled_and_unpickled(model, tmp_path):
+    content = pickle.dumps(model)
+    return pickle.loads(content)
+
+
+def opened_by_name(model, tmp_path):
+    return as_encoder("english")
+
+
+@pytest.mark.parametrize("copied", [saved_and_loaded, pickled_and_unpickled, opened_by_name])
+def test_a_copy_of_the_english_model_encodes_as_it_does(english, tmp_path, copied):
+    other = copied(english, tmp_path)
+
+    np.testing.assert_array_equal(other.encode(TEXTS), english.encode(TEXTS))
+
+
+def test_a_method_on_the_english_words_is_saved_without_the_encoder(english, tmp_path):
+    method = make_encoder("Average", english).fit([])
+
+    opened = saved_and_loaded(method, tmp_path)
+
+    assert opened.word_vectors.sentences is None
+
+
+@pytest.fixture
+def english_words(english):
+    """The words of the English model without its encoder of sentences."""
+    return english.replace(sentences=None)
+
+
+def test_words_without_an_encoder_of_sentences_do_not_encode(english_words):
     with pytest.raises(ValueError, match=r"make_encoder\('SIF-sum', words\)"):
-        words.encode(TEXTS)
-    assert as_encoder(words).method_name == "SIF-sum"
+        english_words.encode(TEXTS)
+
+
+def test_words_without_an_encoder_of_sentences_are_summed(english_words):
+    assert as_encoder(english_words).method_name == "SIF-sum"
 
 
 def test_search_in_english_adds_the_words_of_long_texts():
@@ -738,9 +1075,11 @@ def length_of_words(vector):
 
 def test_one_warning_names_the_rows_of_the_user(monkeypatch):
     monkeypatch.setattr("pacsent.sentences.external_encoders._BATCH_TEXTS", 2)
-    with pytest.warns(
-        EmptySentenceWarning, match=r"2 of 5 texts have no vector \(row 1, 4, counted"
-    ) as caught:
-        Index("english").add(["a good film", "[]", "red wine", "the cat slept", ""])
+    index = Index("english")
+    message = r"2 of 5 texts have no vector \(row 1, 4, counted"
+
+    with pytest.warns(EmptySentenceWarning, match=message) as caught:
+        index.add(["a good film", "[]", "red wine", "the cat slept", ""])
+
     about_vectors = [each for each in caught if issubclass(each.category, EmptySentenceWarning)]
     assert len(about_vectors) == 1
