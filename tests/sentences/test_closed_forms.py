@@ -15,100 +15,167 @@ pytestmark = pytest.mark.filterwarnings("ignore::pacsent.sentences.EmptySentence
 
 
 def random_words(rng, dtype, n_words=40, n_dims=7):
-    names = [f"{a}{b}" for a in "abcdefgh" for b in "vwxyz"][:n_words]
+    names = [f"{first}{second}" for first in "abcdefgh" for second in "vwxyz"]
+    counts = 100 * np.arange(n_words, 0, -1)
+    vocabulary = Vocabulary(names[:n_words], counts)
+
     tables = rng.normal(size=(2, n_words, n_dims)).astype(dtype)
     tables[:, -1] = 0
-    return WordVectors(Vocabulary(names, np.arange(n_words, 0, -1) * 100), *tables)
+    return WordVectors(vocabulary, *tables)
 
 
 def random_texts(rng, words, n=30):
     lengths = rng.integers(0, 12, size=n)
     lengths[3] = 0
-    known = words.vocabulary.words
-    texts = [" ".join(rng.choice([*known, "unknown"], size=k)) for k in lengths]
+    names = [*words.vocabulary.words, "unknown"]
+    texts = [" ".join(rng.choice(names, size=length)) for length in lengths]
     texts[5] = "unknown unknown"
     return texts
+
+
+def vectors_of(method, words, texts, **settings):
+    """What a method fitted to the texts makes of them."""
+    return make_encoder(method, words, **settings).fit_transform(texts)
+
+
+def assert_means_equal(means, expected, dtype):
+    """Means are sums in the precision of the word vectors, and at least in single precision."""
+    is_double = dtype == np.float64
+    assert means.dtype == (np.float64 if is_double else np.float32)
+    assert_allclose(means, expected, atol=1e-14 if is_double else 2e-6)
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16])
 @pytest.mark.parametrize("swap", [False, True])
 @pytest.mark.parametrize(
-    "settings",
+    ("settings", "in_the_formula"),
     [
-        {"lam": 0.5, "prior_variance": 2.0},
-        {"alpha": 0.0},
-        {"alpha": 0.7},
-        {"lam": 3.0, "lam_mode": "per-token"},
-        {"lam": INF},
+        ({"lam": 0.5, "prior_variance": 2.0}, {"lam": 0.5, "var_P": 2.0}),
+        ({"alpha": 0.0}, {"alpha": 0.0}),
+        ({"alpha": 0.7}, {"alpha": 0.7}),
+        ({"lam": 3.0, "lam_mode": "per-token"}, {"lam": 3.0, "lam_mode": "per-token"}),
+        ({"lam": INF}, {"lam": INF}),
     ],
 )
-def test_average_is_the_formula(rng, dtype, swap, settings):
+def test_average_is_the_formula(rng, dtype, swap, settings, in_the_formula):
     words = random_words(rng, dtype)
     texts = random_texts(rng, words)
-    means, variances = (
-        AverageVectorizer(words, swap_roles=swap, **settings).fit(texts).posterior(texts)
-    )
-    settings = dict(settings)
-    if "prior_variance" in settings:
-        settings["var_P"] = settings.pop("prior_variance")
+    vectorizer = AverageVectorizer(words, swap_roles=swap, **settings).fit(texts)
+
+    means, variances = vectorizer.posterior(texts)
+
     counts = words.vocabulary.count(texts)
-    mu, var_Q = l2_posterior(counts, *words.roles(swap=swap), **settings)
-    wide = dtype == np.float64
-    assert means.dtype == (np.float64 if wide else np.float32)
-    assert_allclose(means, mu, atol=1e-14 if wide else 2e-6)
+    mu, var_Q = l2_posterior(counts, *words.roles(swap=swap), **in_the_formula)
+    assert_means_equal(means, mu, dtype)
     assert_allclose(variances, var_Q, rtol=1e-14)
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float16])
-@pytest.mark.parametrize("settings", [{"lam": 0.5}, {"lam": INF}])
-def test_idf_is_the_formula(rng, dtype, settings):
+@pytest.mark.parametrize("lam", [0.5, INF])
+def test_idf_is_the_formula(rng, dtype, lam):
     words = random_words(rng, dtype)
     texts = random_texts(rng, words)
-    vectorizer = IDFVectorizer(words, **settings).fit(texts[:6])
-    counts = words.vocabulary.count(texts)
-    seen = np.asarray((counts[:6] > 0).sum(axis=0)).ravel()
-    expected = np.where(seen > 0, np.log(6 / np.maximum(seen, 1)) + 1, np.log(6) + 1)
-    assert_allclose(vectorizer.idf_, expected, rtol=1e-15)  # texts 3 and 5 are empty, and count
+    vectorizer = IDFVectorizer(words, lam=lam).fit(texts[:6])
+
     means, variances = vectorizer.posterior(texts)
-    mu, var_Q = idf_l2_posterior(counts, *words.roles(), vectorizer.idf_, **settings)
-    assert_allclose(means, mu, atol=1e-14 if dtype == np.float64 else 2e-6)
+
+    counts = words.vocabulary.count(texts)
+    mu, var_Q = idf_l2_posterior(counts, *words.roles(), vectorizer.idf_, lam=lam)
+    assert_means_equal(means, mu, dtype)
     assert_allclose(variances, var_Q, rtol=1e-13)
 
 
-def test_golden_numbers_through_the_estimators(golden):
-    numbers = golden("methods")
-    given = numbers["example"]
-    vocabulary = Vocabulary([f"w{i}" for i in range(given["V"])], given["counts"])
-    words = WordVectors(vocabulary, np.array(given["I"]), np.array(given["O"]))
-    X = [[f"w{i}" for i in sentence] for sentence in given["sentences"]]
-    names = {"lam": "lam", "sigma_P2": "prior_variance"}
-    for row in numbers["closed_form"]:
+def test_idf_is_learned_from_the_fitted_texts(rng):
+    words = random_words(rng, np.float64)
+    texts = random_texts(rng, words)[:6]
+
+    vectorizer = IDFVectorizer(words).fit(texts)
+
+    is_in_text = words.vocabulary.count(texts) > 0
+    n_with_word = is_in_text.sum(axis=0).A1
+    n_at_least_one = np.maximum(n_with_word, 1)  # an unseen word counts as seen once
+    # texts 3 and 5 are empty, and count
+    assert_allclose(vectorizer.idf_, np.log(6 / n_at_least_one) + 1, rtol=1e-15)
+
+
+@pytest.fixture(scope="module")
+def example(golden):
+    """The word vectors and the tokenised sentences of the worked example."""
+    facts = golden("methods")["example"]
+    names = [f"w{i}" for i in range(facts["V"])]
+    vocabulary = Vocabulary(names, facts["counts"])
+    words = WordVectors(vocabulary, np.array(facts["I"]), np.array(facts["O"]))
+    sentences = [[names[i] for i in sentence] for sentence in facts["sentences"]]
+    return words, sentences
+
+
+def settings_of(row):
+    """The parameters of the estimator of a golden row."""
+    settings = {}
+    if "lam" in row:
+        settings["lam"] = row["lam"]
+    if "sigma_P2" in row:
+        settings["prior_variance"] = row["sigma_P2"]
+    if "inv_lambda" in row:
+        inverse = row["inv_lambda"]
+        settings["lam"] = 1 / inverse if inverse else INF
+    if row["method"].endswith("Average") and "alpha" in row:
+        settings["alpha"] = row["alpha"]
+    return settings
+
+
+def test_golden_numbers_through_the_estimators(golden, example):
+    words, sentences = example
+
+    for row in golden("methods")["closed_form"]:
         name = row["method"]
         if name.endswith("/unit-prior"):  # the reading of the paper that is not implemented
             continue
-        settings = {names[key]: row[key] for key in names if key in row}
-        if "inv_lambda" in row:
-            settings["lam"] = 1 / row["inv_lambda"] if row["inv_lambda"] else INF
-        if name.endswith("Average") and "alpha" in row:
-            settings["alpha"] = row["alpha"]
-        means, variances = make_encoder(name, words, **settings).fit(X).posterior(X)
-        assert_allclose(means[row["sentence"]], row["mu"], rtol=1e-12, atol=1e-14)
+        vectorizer = make_encoder(name, words, **settings_of(row)).fit(sentences)
+
+        means, variances = vectorizer.posterior(sentences)
+
+        s = row["sentence"]
+        assert_allclose(means[s], row["mu"], rtol=1e-12, atol=1e-14)
         if "var_exact_kl" in row:
-            assert_allclose(variances[row["sentence"]], row["var_exact_kl"], rtol=1e-12)
+            assert_allclose(variances[s], row["var_exact_kl"], rtol=1e-12)
 
 
-def test_vectors_without_an_output_table_work_where_the_prior_is_not_read(rng, tiny_corpus):
-    full = random_words(rng, np.float32)
-    bare = WordVectors(full.vocabulary, full.input_vectors)
-    for name, settings in (("Average", {}), ("IDF-Average", {}), ("PB-L2", {"lam": INF})):
-        texts = random_texts(rng, full)
-        assert_array_equal(
-            make_encoder(name, bare, **settings).fit_transform(texts),
-            make_encoder(name, full, **settings).fit_transform(texts),
-        )
-    for name, settings in (("PB-L2", {}), ("i-Average", {}), ("Average", {"alpha": 1.0})):
-        with pytest.raises(ValueError, match=r"needs output vectors.*Average with alpha=0"):
-            make_encoder(name, bare, **settings).fit(tiny_corpus)
+@pytest.fixture
+def both_tables(rng):
+    """Word vectors with both tables."""
+    return random_words(rng, np.float32)
+
+
+@pytest.fixture
+def one_table(both_tables):
+    """The same word vectors without output vectors."""
+    return WordVectors(both_tables.vocabulary, both_tables.input_vectors)
+
+
+@pytest.mark.parametrize(
+    ("method", "settings"), [("Average", {}), ("IDF-Average", {}), ("PB-L2", {"lam": INF})]
+)
+def test_no_output_table_is_needed_where_the_prior_is_not_read(
+    rng, both_tables, one_table, method, settings
+):
+    texts = random_texts(rng, both_tables)
+
+    vectors = vectors_of(method, one_table, texts, **settings)
+
+    assert_array_equal(vectors, vectors_of(method, both_tables, texts, **settings))
+
+
+@pytest.mark.parametrize(
+    ("method", "settings"), [("PB-L2", {}), ("i-Average", {}), ("Average", {"alpha": 1.0})]
+)
+def test_methods_that_read_the_prior_ask_for_output_vectors(
+    one_table, tiny_corpus, method, settings
+):
+    vectorizer = make_encoder(method, one_table, **settings)
+
+    with pytest.raises(ValueError, match=r"needs output vectors.*Average with alpha=0"):
+        vectorizer.fit(tiny_corpus)
 
 
 @pytest.mark.parametrize(
@@ -125,13 +192,28 @@ def test_make_says_what_is_wrong_with_a_name(toy_word_vectors, name, settings, m
         make_encoder(name, toy_word_vectors, **settings)
 
 
-def test_stream_yields_batches_and_the_report_at_the_end(toy_word_vectors, tiny_corpus):
-    vectorizer = make_encoder("PB-L2", toy_word_vectors, batch_size=4).fit(["film"])
-    batches = list(vectorizer.stream(iter(tiny_corpus)))
+@pytest.fixture
+def in_batches(toy_word_vectors):
+    """A fitted vectorizer that reads four sentences at a time."""
+    vectorizer = make_encoder("PB-L2", toy_word_vectors, batch_size=4)
+    return vectorizer.fit(["film"])
+
+
+def test_a_stream_has_the_posteriors_of_all_sentences_in_batches(in_batches, tiny_corpus):
+    batches = list(in_batches.stream(iter(tiny_corpus)))
+
     assert [len(variances) for _, variances in batches] == [4, 4, 2]
-    assert vectorizer.n_empty_ == 2
-    for streamed, whole in zip(zip(*batches), vectorizer.posterior(tiny_corpus)):
-        assert_array_equal(np.concatenate(streamed), whole)
+    means, variances = map(np.concatenate, zip(*batches))
+    expected_means, expected_variances = in_batches.posterior(tiny_corpus)
+    assert_array_equal(means, expected_means)
+    assert_array_equal(variances, expected_variances)
+
+
+def test_a_stream_counts_empty_sentences_until_its_end(in_batches, tiny_corpus):
+    for _ in in_batches.stream(iter(tiny_corpus)):
+        pass
+
+    assert in_batches.n_empty_ == 2
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
@@ -140,35 +222,47 @@ def test_a_generator_is_read_in_constant_memory(rng, n_jobs):
     vectorizer = make_encoder("Average", words, n_jobs=n_jobs, batch_size=100, on_empty="ignore")
     sentence = " ".join(words.vocabulary.words)
     vectorizer.fit([sentence])
-    list(vectorizer.stream(sentence for _ in range(300)))
 
-    def peak(n):
-        tracemalloc.start()
-        for _ in vectorizer.stream(sentence + str(i) for i in range(n)):
+    def read(n):
+        for _ in vectorizer.stream(f"{sentence}{i}" for i in range(n)):
             pass
-        top = tracemalloc.get_traced_memory()[1]
+
+    def peak_memory(n):
+        tracemalloc.start()
+        read(n)
+        _, peak = tracemalloc.get_traced_memory()
         tracemalloc.stop()
-        return top
+        return peak
 
-    assert peak(4000) < 1.5 * peak(1000)
+    read(300)
+    assert peak_memory(4000) < 1.5 * peak_memory(1000)
 
 
-def test_an_error_in_the_middle_of_a_generator_comes_through(toy_word_vectors):
+@pytest.fixture
+def small_batches(toy_word_vectors):
+    """small_batches(n_jobs) -> a fitted vectorizer that reads two sentences at a time."""
+
+    def make(n_jobs):
+        vectorizer = make_encoder("Average", toy_word_vectors, batch_size=2, n_jobs=n_jobs)
+        return vectorizer.fit(["film"])
+
+    return make
+
+
+def test_an_error_in_the_middle_of_a_generator_comes_through(small_batches):
     def broken():
         yield from ["film"] * 5
         raise RuntimeError("the disk is gone")
 
-    vectorizer = make_encoder("Average", toy_word_vectors, batch_size=2, n_jobs=2).fit(["film"])
     with pytest.raises(RuntimeError, match="the disk is gone"):
-        vectorizer.transform(broken())
+        small_batches(n_jobs=2).transform(broken())
 
 
-def test_only_the_first_three_empty_rows_are_named(toy_word_vectors):
-    vectorizer = make_encoder("Average", toy_word_vectors, batch_size=2, n_jobs=1).fit(["film"])
-    with pytest.warns(
-        EmptySentenceWarning, match=r"5 of 6 \(row 1, 2, 3, \.\.\., counted from 0\)"
-    ):
-        vectorizer.transform(["film", "", "", "zzz", "", ""])
+def test_only_the_first_three_empty_rows_are_named(small_batches):
+    message = r"5 of 6 \(row 1, 2, 3, \.\.\., counted from 0\)"
+
+    with pytest.warns(EmptySentenceWarning, match=message):
+        small_batches(n_jobs=1).transform(["film", "", "", "zzz", "", ""])
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
@@ -191,6 +285,6 @@ def test_a_float16_table_next_to_a_float64_one_is_summed_in_float64(rng):
     wide = words.replace(output_vectors=half.astype(np.float64))
     texts = random_texts(rng, words)
 
-    expected = make_encoder("PB-L2", wide).fit(texts).transform(texts)
+    vectors = vectors_of("PB-L2", mixed, texts)
 
-    assert_array_equal(make_encoder("PB-L2", mixed).fit(texts).transform(texts), expected)
+    assert_array_equal(vectors, vectors_of("PB-L2", wide, texts))
