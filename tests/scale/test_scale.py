@@ -41,25 +41,36 @@ WORDS = ["a", "good", "film", "bad", "seven", "stars"]
 def words():
     """Random vectors of six words."""
     rng = np.random.default_rng(0)
-    I, O = rng.standard_normal((2, len(WORDS), 5)).astype(np.float32)
+    tables = rng.standard_normal((2, len(WORDS), 5))
+    tables = tables.astype(np.float32)
     vocabulary = Vocabulary(WORDS, range(60, 0, -10))
-    return WordVectors(vocabulary, I, O)
+    return WordVectors(vocabulary, tables[0], tables[1])
 
 
 @pytest.fixture(scope="module")
 def model(words, tmp_path_factory):
+    """The folder of the method Average with these words."""
     path = tmp_path_factory.mktemp("model") / "average"
-    save(make_encoder("Average", words).fit(["a"]), path)
+    method = make_encoder("Average", words)
+    save(method.fit(["a"]), path)
     return str(path)
+
+
+def means_of(table):
+    """The column of vectors of an Arrow table as a matrix."""
+    means = np.array(table["mean"].to_pylist(), dtype=np.float32)
+    return means.reshape(table.num_rows, -1)
 
 
 def vectors(path):
     table = pq.read_table(path)
-    return np.array(table["mean"].to_pylist(), dtype=np.float32).reshape(table.num_rows, -1)
+    return means_of(table)
 
 
 def expected(words, texts):
-    return make_encoder("Average", words, on_empty="ignore").fit(["a"]).transform(texts)
+    method = make_encoder("Average", words, on_empty="ignore")
+    method.fit(["a"])
+    return method.transform(texts)
 
 
 def write_parquet(path, texts, **columns):
@@ -70,29 +81,44 @@ def write_parquet(path, texts, **columns):
 @pytest.mark.parametrize("normalize", ["paper", "unicode"])
 def test_bytes_of_an_arrow_column_encode_as_strings_do(kind, normalize):
     vocabulary = Vocabulary([*WORDS, "ünïcode", "é"], normalize=normalize)
-    column = pa.array(["before", *TEXTS], kind).slice(1)
-    encoded = encode_bytes(vocabulary, *text_bytes(column))
-    for array, expected_array in zip(encoded, vocabulary.encode(TEXTS)):
+    column = pa.array(["before", *TEXTS], kind)
+    data, bounds = text_bytes(column.slice(1))
+
+    of_bytes = encode_bytes(vocabulary, data, bounds)
+    of_strings = vocabulary.encode(TEXTS)
+
+    for array, expected_array in zip(of_bytes, of_strings):
         np.testing.assert_array_equal(array, expected_array)
+
+
+@pytest.mark.parametrize("normalize", ["paper", "unicode"])
+def test_bounds_beyond_the_bytes_are_refused(normalize):
+    vocabulary = Vocabulary(WORDS, normalize=normalize)
+    data = np.zeros(3, np.uint8)
+    bounds = np.array([0, 4])
+
     with pytest.raises(ValueError, match=r"bounds must rise .* 3 bytes"):
-        encode_bytes(vocabulary, np.zeros(3, np.uint8), np.array([0, 4]))
+        encode_bytes(vocabulary, data, bounds)
+
+
+JSON_LINES = "".join(json.dumps({"n": n, "text": text}) + "\n" for n, text in enumerate(TEXTS))
+CONTENT = {
+    "jsonl": JSON_LINES,
+    "csv": "n,text\n" + "".join(f'{n},"{text}"\n' for n, text in enumerate(TEXTS)),
+    "tsv": "n\ttext\n" + "".join(f"{n}\t{text}\n" for n, text in enumerate(TEXTS)),
+    "txt": "\n".join(TEXTS),
+}
 
 
 def shards_of(kind, folder):
     """The texts as a file of this kind."""
-    lines = {
-        "jsonl": "".join(json.dumps({"n": i, "text": t}) + "\n" for i, t in enumerate(TEXTS)),
-        "csv": "n,text\n" + "".join(f'{i},"{t}"\n' for i, t in enumerate(TEXTS)),
-        "tsv": "n\ttext\n" + "".join(f"{i}\t{t}\n" for i, t in enumerate(TEXTS)),
-        "txt": "\n".join(TEXTS),
-    }
     path = folder / f"part.{kind}"
     if kind == "parquet":
-        write_parquet(path, TEXTS, n=list(range(len(TEXTS))))
-    elif kind.endswith(".gz"):
-        path.write_bytes(gzip.compress(lines[kind[:-3]].encode()))
+        write_parquet(path, TEXTS, n=range(len(TEXTS)))
+    elif kind == "jsonl.gz":
+        path.write_bytes(gzip.compress(JSON_LINES.encode()))
     else:
-        path.write_text(lines[kind])
+        path.write_text(CONTENT[kind])
     return path
 
 
@@ -143,25 +169,43 @@ def test_every_kind_gives_the_same_vectors_as_lines_of_json(kind, tmp_path, word
     assert rows[0]["variance"] >= 0
 
 
-@pytest.mark.parametrize("kind", ["parquet", "csv"])
-def test_columns_that_have_the_name_of_a_result_are_renamed(tmp_path, model, kind):
-    source = tmp_path / f"a.{kind}"
+@pytest.fixture(params=["parquet", "csv"])
+def names_of_results(request, tmp_path):
+    """A table whose columns beside the text have the names of results."""
+    path = tmp_path / f"a.{request.param}"
     frame = pd.DataFrame({"text": ["good", "bad"], "mean": ["m1", "m2"], "variance": ["v1", "v2"]})
-    frame.to_parquet(source) if kind == "parquet" else frame.to_csv(source, index=False)
-    for format in ("parquet", "jsonl", "csv", "tsv"):
-        out = tmp_path / format
-        manifest = scale.embed_shards(model, source, out, keep_columns=["*"], format=format)
-        if format == "parquet":
-            table = pd.read_parquet(out / "a.parquet")
-        elif format == "jsonl":
-            table = pd.read_json(out / "a.jsonl", lines=True)
-        else:
-            table = pd.read_csv(out / f"a.{format}", sep={"csv": ",", "tsv": "\t"}[format])
-        assert list(table.columns)[:3] == ["text", "input_mean", "input_variance"]
-        assert len(set(table.columns)) == len(table.columns)
-        assert list(table["input_mean"]) == ["m1", "m2"] and table["variance"].notna().all()
-        note = manifest.files["a"].warnings[0]
-        assert "The column mean of" in note and "named input_mean in the output" in note
+    if request.param == "parquet":
+        frame.to_parquet(path)
+    else:
+        frame.to_csv(path, index=False)
+    return path
+
+
+READERS = {
+    "parquet": pd.read_parquet,
+    "jsonl": lambda path: pd.read_json(path, lines=True),
+    "csv": pd.read_csv,
+    "tsv": lambda path: pd.read_csv(path, sep="\t"),
+}
+
+
+@pytest.mark.parametrize("format", READERS)
+def test_columns_that_have_the_name_of_a_result_are_renamed(
+    names_of_results, tmp_path, model, format
+):
+    out = tmp_path / format
+
+    manifest = scale.embed_shards(model, names_of_results, out, keep_columns=["*"], format=format)
+
+    table = READERS[format](out / f"a.{format}")
+    names = list(table.columns)
+    assert names[:3] == ["text", "input_mean", "input_variance"]
+    assert len(set(names)) == len(names)
+    assert list(table["input_mean"]) == ["m1", "m2"]
+    assert table["variance"].notna().all()
+    note = manifest.files["a"].warnings[0]
+    assert "The column mean of" in note
+    assert "named input_mean in the output" in note
 
 
 MIXED = '{"text": "good", "n": 1}\n' * BATCH + '{"text": "good", "n": "x"}'
@@ -256,10 +300,13 @@ def test_a_bad_row_stops_the_work_where_errors_do(folder_with_bad_rows, tmp_path
 
 @pytest.fixture
 def folder(tmp_path):
+    """Four tables of 6, 12, 18 and 24 rows, deep in a folder, beside files that are no tables."""
     folder = tmp_path / "in"
-    (folder / "deep").mkdir(parents=True)
-    for i in range(4):
-        write_parquet(folder / "deep" / f"p{i}.parquet", [f"{t} good" for t in TEXTS] * (i + 1))
+    deep = folder / "deep"
+    deep.mkdir(parents=True)
+    texts = [f"{text} good" for text in TEXTS]
+    for n in range(4):
+        write_parquet(deep / f"p{n}.parquet", texts * (n + 1))
     (folder / "README.md").write_text("about")
     (folder / "_SUCCESS").write_text("")
     return folder
@@ -301,51 +348,79 @@ def test_only_what_changed_or_is_missing_is_worked_on_again(folder, tmp_path, mo
     assert manifest.totals()["rows"] == 6 + 1 + 18 + 24
 
 
-def test_outputs_of_removed_inputs_are_named_until_they_are_deleted(tmp_path, model):
+@pytest.fixture
+def removed_input(tmp_path, model):
+    """A folder with 1.txt, whose outputs in `out` are those of 1.txt and 2.txt."""
     inputs = tmp_path / "in"
     inputs.mkdir()
     for name in ("1.txt", "2.txt"):
-        (inputs / name).write_text("a good film\n")
-    scale.embed_shards(model, [inputs], tmp_path / "out")
+        path = inputs / name
+        path.write_text("a good film\n")
+    scale.embed_shards(model, [inputs], tmp_path / "out", n_jobs=1)
+
     (inputs / "2.txt").unlink()
+    return inputs
 
-    for _ in range(2):  # in a second run, too
+
+def test_outputs_of_removed_inputs_are_named_in_every_run(removed_input, tmp_path, model):
+    out = tmp_path / "out"
+
+    for _ in range(2):
         with pytest.warns(UserWarning, match=r"1 output in .*no longer given: 2\.parquet"):
-            manifest = scale.embed_shards(model, [inputs], tmp_path / "out")
-        assert manifest.outdated == ["2.parquet"] and manifest.totals()["rows"] == 1
-        assert (tmp_path / "out" / "2.parquet").exists()
+            manifest = scale.embed_shards(model, [removed_input], out, n_jobs=1)
 
-    (tmp_path / "out" / "2.parquet").unlink()
-    assert scale.embed_shards(model, [inputs], tmp_path / "out").outdated == []
+        totals = manifest.totals()
+        assert manifest.outdated == ["2.parquet"]
+        assert totals["rows"] == 1
+        assert (out / "2.parquet").exists()
+
+
+def test_outputs_of_removed_inputs_are_no_more_named_when_they_are_deleted(
+    removed_input, tmp_path, model
+):
+    out = tmp_path / "out"
+    (out / "2.parquet").unlink()
+
+    manifest = scale.embed_shards(model, [removed_input], out, n_jobs=1)
+
+    assert manifest.outdated == []
 
 
 def test_outputs_in_another_format_are_named_when_they_are_replaced(tmp_path, model):
-    (tmp_path / "1.txt").write_text("a good film\n")
-    scale.embed_shards(model, [tmp_path / "1.txt"], tmp_path / "out")
+    source = tmp_path / "1.txt"
+    out = tmp_path / "out"
+    source.write_text("a good film\n")
+    scale.embed_shards(model, [source], out)
+
     with pytest.warns(UserWarning, match=r"1\.parquet"):
-        scale.embed_shards(
-            model, [tmp_path / "1.txt"], tmp_path / "out", format="jsonl", overwrite=True
-        )
+        scale.embed_shards(model, [source], out, format="jsonl", overwrite=True)
 
 
 def test_a_source_that_changed_behind_the_same_size_and_time_is_read_again(tmp_path, words, model):
-    source, out = tmp_path / "a.txt", tmp_path / "out"
+    source = tmp_path / "a.txt"
+    out = tmp_path / "out"
     source.write_text("good\n")
     before = source.stat()
     scale.embed_shards(model, [source], out, n_jobs=1)
     source.write_text("film\n")
     os.utime(source, ns=(before.st_atime_ns, before.st_mtime_ns))
     assert source.stat().st_size == before.st_size
+
     scale.embed_shards(model, [source], out, n_jobs=1)
-    np.testing.assert_array_equal(vectors(out / "a.parquet"), expected(words, ["film"]))
+
+    means = vectors(out / "a.parquet")
+    np.testing.assert_array_equal(means, expected(words, ["film"]))
 
 
 @pytest.mark.parametrize(
     ("source", "target"), [("", "out"), ("deep/*.parquet", "deep")], ids=["folder", "pattern"]
 )
 def test_outputs_among_the_sources_are_refused(folder, model, source, target):
+    sources = [folder / source]
+    out = folder / target
+
     with pytest.raises(ValueError, match="must be outside of the sources"):
-        scale.embed_shards(model, [folder / source], folder / target, overwrite=True)
+        scale.embed_shards(model, sources, out, overwrite=True)
 
 
 def test_outputs_in_the_folder_of_the_model_are_refused(folder, model):
@@ -403,20 +478,29 @@ def test_a_bad_file_stops_the_work_where_errors_do(folder, tmp_path, model):
         scale.embed_shards(model, [folder], tmp_path / "out", n_jobs=1, on_error="stop")
 
 
+def finished_files(out):
+    """The tables that are written in full; those in work are hidden."""
+    return list(out.rglob("[!.]*.parquet"))
+
+
 def kill_after_first_file(numbered, out, model, module, engine):
     """A driver with a second for each file, killed after it has written one."""
-    settings = {"model": model, "folder": str(numbered), "out": str(out)}
-    code = _SLOW_DRIVER.format(**settings, module=module, engine=engine)
+    code = SLOW_DRIVER.format(
+        model=model, folder=str(numbered), out=str(out), module=module, engine=engine
+    )
     process = subprocess.Popen([sys.executable, "-c", code])
     deadline = time.monotonic() + 120
-    while not list(out.rglob("[!.]*.parquet")) and time.monotonic() < deadline:
+    while not finished_files(out) and time.monotonic() < deadline:
         time.sleep(0.05)
+
     process.kill()
     process.wait()
-    assert 1 <= len(list(out.rglob("[!.]*.parquet"))) < 6
+
+    n_finished = len(finished_files(out))
+    assert 1 <= n_finished < 6
 
 
-_SLOW_DRIVER = """
+SLOW_DRIVER = """
 import time
 from pacsent import scale
 from pacsent.scale import {module} as module
@@ -434,35 +518,37 @@ def numbered(tmp_path):
     """Six files whose rows have numbers."""
     folder = tmp_path / "numbered"
     folder.mkdir()
-    for i in range(6):
-        write_parquet(folder / f"{i}.parquet", TEXTS, id=range(6 * i, 6 * i + 6))
+    for n in range(6):
+        first = 6 * n
+        write_parquet(folder / f"{n}.parquet", TEXTS, id=range(first, first + 6))
     return folder
 
 
-def check_numbered(out, words):
-    """Every row once, with the vectors of this machine."""
-    table = pa.concat_tables(pq.read_table(path) for path in sorted(out.glob("*.parquet")))
+def assert_every_row_once(out, words):
+    """The rows of `numbered`, with the vectors of this machine."""
+    paths = sorted(out.glob("*.parquet"))
+    table = pa.concat_tables(pq.read_table(path) for path in paths)
+    of_one_file = expected(words, TEXTS)
+
     assert table["id"].to_pylist() == list(range(36))
-    means = np.array(table["mean"].to_pylist(), np.float32)
-    np.testing.assert_array_equal(means, np.tile(expected(words, TEXTS), (6, 1)))
+    np.testing.assert_array_equal(means_of(table), np.tile(of_one_file, (6, 1)))
 
 
 @pytest.mark.slow
 def test_a_driver_that_is_killed_and_restarted_does_each_row_once(numbered, tmp_path, words, model):
     out = tmp_path / "out"
     kill_after_first_file(numbered, out, model, "shard_runner", None)
+
     scale.embed_shards(model, [numbered], out, keep_columns="*", n_jobs=1)
-    check_numbered(out, words)
+
+    assert_every_row_once(out, words)
     # what was being written when it was killed stays hidden, and is removed a day later
-    assert all(".saving-" in path.name for path in out.glob(".*"))
+    for hidden in out.glob(".*"):
+        assert ".saving-" in hidden.name
 
 
-@pytest.mark.slow
-def test_a_process_that_is_killed_costs_only_its_file(folder, tmp_path, model):
-    """A file whose worker dies, twice, is a failure with a name; the others are done."""
-    deadly = folder / "deep" / "p2.parquet"
-    code = f"""
-import os, signal
+DEADLY_DRIVER = """
+import os, signal, sys
 from pacsent import scale
 from pacsent.scale.shard_writer import ShardTask
 
@@ -473,30 +559,73 @@ def deadly(task, advance=None, right=ShardTask.work):
 
 ShardTask.work = deadly
 if __name__ == "__main__":
-    found = scale.embed_shards({model!r}, [{str(folder)!r}], {str(tmp_path / "out")!r}, n_jobs=2)
+    model, folder, out = sys.argv[1:]
+    found = scale.embed_shards(model, [folder], out, n_jobs=2)
     print(len(found.files), found.failed)
 """
+
+
+@pytest.mark.slow
+def test_a_process_that_is_killed_costs_only_its_file(folder, tmp_path, model):
+    """A file whose worker dies, twice, is a failure with a name; the others are done."""
     script = tmp_path / "run.py"
-    script.write_text(code)
-    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=200)
+    script.write_text(DEADLY_DRIVER)
+    command = [sys.executable, script, model, folder, tmp_path / "out"]
+
+    done = subprocess.run(command, capture_output=True, text=True, timeout=200)
+
+    deadly = folder / "deep" / "p2.parquet"
     assert done.stdout.startswith("3 "), done.stderr
-    assert str(deadly) in done.stdout and "was killed" in done.stdout
+    assert str(deadly) in done.stdout
+    assert "was killed" in done.stdout
 
 
-def test_a_store_without_moves_in_one_step_is_written_beside(words, model):
-    import fsspec
+@pytest.fixture
+def memory():
+    """A store that cannot move a file in one step."""
+    fsspec = pytest.importorskip("fsspec")
+    store = fsspec.filesystem("memory")
+    yield store
+    store.rm(store.ls("/", detail=False), recursive=True)
 
-    memory = fsspec.filesystem("memory")
-    memory.pipe("/in/deep/a.jsonl.gz", gzip.compress(b'{"text": "good"}\n{"text": "bad"}\n'))
+
+def test_a_store_without_moves_in_one_step_is_written_beside(memory, words, model):
+    content = b'{"text": "good"}\n{"text": "bad"}\n'
+    memory.pipe("/in/deep/a.jsonl.gz", gzip.compress(content))
+
     scale.embed_shards(model, ["memory://in"], "memory://out", n_jobs=1)
+
+    table = io.BytesIO(memory.cat("/out/deep/a.parquet"))
     assert sorted(memory.find("/out")) == ["/out/deep/a.parquet", "/out/manifest.json"]
-    means = vectors(io.BytesIO(memory.cat("/out/deep/a.parquet")))
-    np.testing.assert_array_equal(means, expected(words, ["good", "bad"]))
-    with pytest.raises(ZeroDivisionError), stores.write_complete("memory://out/b") as file:
-        file.write(b"half")
+    np.testing.assert_array_equal(vectors(table), expected(words, ["good", "bad"]))
+
+
+def write_half(path, content):
+    """Fail after the content is written, before the file is complete."""
+    with stores.write_complete(path) as file:
+        file.write(content)
         raise ZeroDivisionError
-    assert len(memory.find("/out")) == 2
-    memory.rm(["/in", "/out"], recursive=True)
+
+
+def test_half_a_file_is_not_left_in_a_store_without_moves(memory):
+    memory.pipe("/out/a", b"whole")
+
+    with pytest.raises(ZeroDivisionError):
+        write_half("memory://out/b", b"half")
+
+    assert memory.find("/out") == ["/out/a"]
+
+
+def wait_for_bucket(s3fs):
+    """The store of the server in the environment, twenty seconds after its start at the latest."""
+    for _ in range(100):
+        try:
+            store = s3fs.S3FileSystem()
+            store.mkdir("bucket")
+            return store
+        except OSError:
+            time.sleep(0.2)
+    raise AssertionError("no server after twenty seconds")
 
 
 @pytest.fixture(scope="module")
@@ -507,21 +636,14 @@ def s3():
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    server = subprocess.Popen(command, **quiet)
+    quiet = subprocess.DEVNULL
+    server = subprocess.Popen(command, stdout=quiet, stderr=quiet)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("AWS_ACCESS_KEY_ID", "any")
         patch.setenv("AWS_SECRET_ACCESS_KEY", "any")
         patch.setenv("AWS_DEFAULT_REGION", "us-east-1")
         patch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{port}")
-        for _ in range(100):
-            try:
-                store = s3fs.S3FileSystem()
-                store.mkdir("bucket")
-                break
-            except OSError:
-                time.sleep(0.2)
-        yield store
+        yield wait_for_bucket(s3fs)
     server.terminate()
     server.wait()
 
@@ -529,84 +651,153 @@ def s3():
 @pytest.mark.extra(needs="s3")
 def test_s3_to_s3_through_a_real_server(s3, folder, words, model):
     s3.put(str(folder), "bucket/in", recursive=True)
+    command = [sys.executable, "-m", "pacsent", "embed", model, "s3://bucket/in"]
+    command += ["-o", "s3://bucket/out", "--n-jobs", "2", "--keep-columns", "text"]
+
     for _ in range(2):  # the second time everything is finished
-        command = [sys.executable, "-m", "pacsent", "embed", model, "s3://bucket/in"]
-        command += ["-o", "s3://bucket/out", "--n-jobs", "2", "--keep-columns", "text"]
         done = subprocess.run(command, capture_output=True, text=True)
+        s3.invalidate_cache()
+        tables = [path for path in s3.find("bucket/out") if path.endswith(".parquet")]
         assert done.returncode == 0, done.stderr
         assert "60 rows of 4 files" in done.stderr
-        s3.invalidate_cache()
-        assert sum(path.endswith(".parquet") for path in s3.find("bucket/out")) == 4
-    assert json.loads(s3.cat("bucket/out/manifest.json"))["totals"]["rows"] == 60
-    means = vectors(io.BytesIO(s3.cat("bucket/out/deep/p3.parquet")))
-    np.testing.assert_array_equal(means, expected(words, [f"{t} good" for t in TEXTS] * 4))
+        assert len(tables) == 4
+
+    manifest = json.loads(s3.cat("bucket/out/manifest.json"))
+    last = io.BytesIO(s3.cat("bucket/out/deep/p3.parquet"))
+    texts = [f"{text} good" for text in TEXTS]
+    assert manifest["totals"]["rows"] == 60
+    np.testing.assert_array_equal(vectors(last), expected(words, texts * 4))
+
+
+SEVERAL_PARTS = b"x" * (40 << 20)
 
 
 @pytest.mark.extra(needs="s3")
 def test_an_upload_that_fails_leaves_nothing(s3):
-    content = b"x" * (40 << 20)  # of several parts
-    with pytest.raises(ZeroDivisionError), stores.write_complete("s3://bucket/half.bin") as file:
-        file.write(content)
-        raise ZeroDivisionError
-    with stores.write_complete("s3://bucket/whole.bin") as file:
-        file.write(content)
+    with pytest.raises(ZeroDivisionError):
+        write_half("s3://bucket/half.bin", SEVERAL_PARTS)
+
     s3.invalidate_cache()
-    assert not s3.exists("bucket/half.bin") and s3.size("bucket/whole.bin") == len(content)
+    assert not s3.exists("bucket/half.bin")
 
 
-def test_the_command_goes_from_folder_to_folder_and_says_what_failed(folder, tmp_path, model):
-    def run(*arguments):
-        return invoke("embed", model, *arguments)
+@pytest.mark.extra(needs="s3")
+def test_an_upload_of_several_parts_is_whole(s3):
+    with stores.write_complete("s3://bucket/whole.bin") as file:
+        file.write(SEVERAL_PARTS)
 
+    s3.invalidate_cache()
+    assert s3.size("bucket/whole.bin") == len(SEVERAL_PARTS)
+
+
+@pytest.fixture
+def folder_with_failures(folder):
+    """The folder with two more files: bad.parquet is none, null.parquet has a row without text."""
     (folder / "bad.parquet").write_bytes(b"nothing")
     write_parquet(folder / "null.parquet", ["good", None])
-    result = run(folder, "-o", tmp_path / "out", "--n-jobs", "1")
-    assert result.exit_code == 1
-    for message in (
-        "62 rows of 5 files, ",
-        "manifest.json",
-        f"Bad row: {folder / 'null.parquet'}, row 2: must have a text. Got nothing",
-        f"Failed: {folder / 'bad.parquet'} must be a whole Parquet file",
-    ):
-        assert message in result.stderr
-    many = (folder / "bad.parquet", folder / "null.parquet")
-    for output in ([], ["-o", tmp_path / "v.npy"]):
-        assert "need a folder to write to" in run(*many, *output).stderr
-    assert "There is no file" in run(folder / "c.txt").stderr
+    return folder
 
 
-def test_classes_of_many_files_are_those_of_one(tmp_path):
-    texts = [f"{word} film {n}" for word in ("good", "bad") for n in range(40)]
+def test_the_command_goes_from_folder_to_folder(folder_with_failures, tmp_path, model):
+    done = invoke(
+        "embed", model, folder_with_failures, "-o", tmp_path / "out", "--n-jobs", 1, status=1
+    )
+
+    assert "62 rows of 5 files, " in done.stderr
+    assert "manifest.json" in done.stderr
+
+
+def test_the_command_says_what_failed(folder_with_failures, tmp_path, model):
+    null = folder_with_failures / "null.parquet"
+    bad = folder_with_failures / "bad.parquet"
+
+    done = invoke("embed", model, null, bad, "-o", tmp_path / "out", "--n-jobs", 1, status=1)
+
+    assert f"Bad row: {null}, row 2: must have a text. Got nothing" in done.stderr
+    assert f"Failed: {bad} must be a whole Parquet file" in done.stderr
+
+
+@pytest.mark.parametrize("output", [[], ["-o", "v.npy"]], ids=["none", "a file"])
+def test_the_command_needs_a_folder_for_the_outputs_of_many_files(folder, model, output):
+    first = folder / "deep" / "p0.parquet"
+    second = folder / "deep" / "p1.parquet"
+
+    done = invoke("embed", model, first, second, *output)
+
+    assert "need a folder to write to" in done.stderr
+
+
+def test_the_command_names_a_file_that_is_not_there(folder, model):
+    done = invoke("embed", model, folder / "c.txt")
+
+    assert "There is no file" in done.stderr
+
+
+@pytest.fixture(scope="module")
+def classifier():
+    """A certified classifier of films."""
+    good = [f"good film {n}" for n in range(40)]
+    bad = [f"bad film {n}" for n in range(40)]
+    labels = ["yes"] * 40 + ["no"] * 40
     plain = TextClassifier(None)
-    classifier = CertifiedClassifier(plain, calibration_size=0.5)
-    save(classifier.fit(texts, ["yes"] * 40 + ["no"] * 40), tmp_path / "model")
-    (tmp_path / "in").mkdir()
-    write_parquet(tmp_path / "in" / "a.parquet", ["a good one", "bad", "film"], id=[7, 8, 9])
-    (tmp_path / "in" / "b.csv").write_text("id,text\n1,good\n")
-    paths, out = (tmp_path / "model", [tmp_path / "in"]), tmp_path / "out"
-    scale.predict_shards(*paths, out, keep_columns=["id"], n_jobs=1)
-    table = pq.read_table(out / "a.parquet").to_pydict()
-    assert table["id"] == [7, 8, 9]
-    assert table["prediction"] == classifier.predict(["a good one", "bad", "film"]).tolist()
-    assert set(table) == {"id", "prediction", "probability", "set", "abstained", "reason"}
-    assert pq.read_table(out / "b.parquet").num_rows == 1
+    return CertifiedClassifier(plain, calibration_size=0.5).fit(good + bad, labels)
 
 
-def test_damaged_tables_are_refused_by_name_whatever_is_damaged(tmp_path, model):
+@pytest.fixture(scope="module")
+def classifier_folder(classifier, tmp_path_factory):
+    """The classifier, saved."""
+    path = tmp_path_factory.mktemp("classifier") / "model"
+    save(classifier, path)
+    return path
+
+
+def test_classes_of_shards_are_those_of_the_classifier(classifier, classifier_folder, tmp_path):
+    source = tmp_path / "a.parquet"
+    out = tmp_path / "out"
+    texts = ["a good one", "bad", "film"]
+    write_parquet(source, texts, id=[7, 8, 9])
+
+    scale.predict_shards(classifier_folder, [source], out, keep_columns=["id"], n_jobs=1)
+
+    table = pq.read_table(out / "a.parquet")
+    columns = {"id", "prediction", "probability", "set", "abstained", "reason"}
+    assert set(table.column_names) == columns
+    assert table["id"].to_pylist() == [7, 8, 9]
+    assert table["prediction"].to_pylist() == classifier.predict(texts).tolist()
+
+
+def test_classes_of_a_folder_with_two_kinds_of_files_are_a_table_for_each(
+    classifier_folder, tmp_path
+):
+    folder = tmp_path / "in"
+    out = tmp_path / "out"
+    folder.mkdir()
+    write_parquet(folder / "a.parquet", ["good", "bad", "film"])
+    (folder / "b.csv").write_text("id,text\n1,good\n")
+
+    scale.predict_shards(classifier_folder, [folder], out, n_jobs=1)
+
+    first = pq.read_table(out / "a.parquet")
+    second = pq.read_table(out / "b.parquet")
+    assert first.num_rows == 3
+    assert second.num_rows == 1
+
+
+def test_damaged_tables_are_refused_by_name_whatever_is_damaged(tmp_path, model, rng):
     """Bytes of a Parquet file changed one after the other: a record or one clear line."""
-    file = io.BytesIO()
-    pq.write_table(pa.table({"text": TEXTS * 20}), file)
-    whole = bytearray(file.getvalue())
-    rng = np.random.default_rng(0)
-    for at in rng.integers(0, len(whole), 60):
+    path = tmp_path / "a.parquet"
+    write_parquet(path, TEXTS * 20)
+    whole = path.read_bytes()
+
+    for place in rng.integers(0, len(whole), 60):
         damaged = bytearray(whole)
-        damaged[at] ^= int(rng.integers(1, 256))
-        (tmp_path / "a.parquet").write_bytes(damaged)
-        manifest = scale.embed_shards(
-            model, [tmp_path / "a.parquet"], tmp_path / "out", overwrite=True, n_jobs=1
-        )
+        damaged[place] ^= int(rng.integers(1, 256))
+        path.write_bytes(damaged)
+        manifest = scale.embed_shards(model, [path], tmp_path / "out", overwrite=True, n_jobs=1)
+
         for error in manifest.failed.values():
-            assert "a.parquet" in error and "\n" not in error
+            assert "a.parquet" in error
+            assert "\n" not in error
 
 
 @pytest.fixture(scope="module")
@@ -624,9 +815,12 @@ def cluster():
 
 
 def test_arrow_batches_get_the_vectors_of_this_machine(model, words):
-    table = scale.Embedder(model)(pa.table({"id": range(6), "text": TEXTS}))
-    means = np.array(table["mean"].to_pylist(), np.float32)
-    np.testing.assert_array_equal(means, expected(words, TEXTS))
+    batch = pa.table({"id": range(6), "text": TEXTS})
+    embed = scale.Embedder(model)
+
+    table = embed(batch)
+
+    np.testing.assert_array_equal(means_of(table), expected(words, TEXTS))
     assert table["variance"].null_count == 2
 
 
@@ -635,57 +829,113 @@ def test_a_ray_dataset_gets_its_vectors(cluster, numbered, tmp_path, model, word
     import ray
 
     dataset = ray.data.read_parquet(str(numbered))
-    how = {"fn_constructor_args": (model,), "batch_format": "pyarrow", "concurrency": 2}
-    rows = dataset.map_batches(scale.Embedder, batch_size=4, **how).take_all()
+    embedded = dataset.map_batches(
+        scale.Embedder,
+        batch_size=4,
+        fn_constructor_args=(model,),
+        batch_format="pyarrow",
+        concurrency=2,
+    )
+
+    rows = embedded.take_all()
+
     rows.sort(key=lambda row: row["id"])
-    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "all.parquet")
-    check_numbered(tmp_path, words)
+    table = pa.Table.from_pylist(rows)
+    pq.write_table(table, tmp_path / "all.parquet")
+    assert_every_row_once(tmp_path, words)
+
+
+def assert_embedded_on_ray(manifest, out, words):
+    """Every row once, and no file failed."""
+    totals = manifest.totals()
+    assert not manifest.failed
+    assert totals["rows"] == 36
+    assert_every_row_once(out, words)
 
 
 @pytest.mark.extra(needs="ray")
-@pytest.mark.parametrize("lost", ["nothing", "process", "node"])
-def test_what_is_lost_on_ray_is_done_again(cluster, numbered, tmp_path, model, words, lost):
-    """A process is killed while it works on a file, or a node with all its workers."""
+def test_rows_are_embedded_on_ray(cluster, numbered, tmp_path, model, words):
+    out = tmp_path / "out"
+
+    manifest = scale.embed_shards(
+        model, [numbered], out, keep_columns=["id"], engine=scale.on_ray(), n_jobs=4
+    )
+
+    assert_embedded_on_ray(manifest, out, words)
+
+
+@pytest.mark.extra(needs="ray")
+def test_a_file_whose_process_is_killed_on_ray_is_done_again(
+    cluster, numbered, tmp_path, model, words, monkeypatch
+):
+    from pacsent.scale import ray_engine
+
+    out = tmp_path / "out"
+    mark = tmp_path / "killed"
+    work = ray_engine.work_on
+
+    def work_badly(task):
+        deadly = task.shard.source.endswith("3.parquet")
+        if deadly and not mark.exists():
+            mark.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return work(task)
+
+    monkeypatch.setattr(ray_engine, "work_on", work_badly)
+
+    manifest = scale.embed_shards(
+        model, [numbered], out, keep_columns=["id"], engine=scale.on_ray(), n_jobs=4
+    )
+
+    assert mark.exists()
+    assert_embedded_on_ray(manifest, out, words)
+
+
+@pytest.mark.extra(needs="ray")
+def test_files_of_a_node_that_is_lost_on_ray_are_done_again(
+    cluster, numbered, tmp_path, model, words, monkeypatch
+):
     from pacsent.scale import ray_engine
 
     made, nodes = cluster
-    mark, work = tmp_path / "killed", ray_engine.work_on
+    out = tmp_path / "out"
+    removed = []
+    work = ray_engine.work_on
 
-    def work_badly(task):
-        if lost == "process" and task.shard.source.endswith("3.parquet") and not mark.exists():
-            mark.touch()
-            os.kill(os.getpid(), signal.SIGKILL)
-        if lost == "node":
-            time.sleep(0.5)
+    def work_slowly(task):
+        time.sleep(0.5)
         return work(task)
 
-    def engine(tasks, n_jobs, advance):
-        for result in scale.on_ray()(tasks, n_jobs, advance):
-            if lost == "node" and not mark.exists():
-                mark.touch()
-                made.remove_node(nodes.pop(), allow_graceful=False)
+    def losing_a_node(tasks, n_jobs, advance):
+        engine = scale.on_ray()
+        for result in engine(tasks, n_jobs, advance):
+            if not removed:
+                node = nodes.pop()
+                made.remove_node(node, allow_graceful=False)
+                removed.append(node)
             yield result
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ray_engine, "work_on", work_badly)
-        manifest = scale.embed_shards(
-            model, [numbered], tmp_path / "out", keep_columns=["id"], engine=engine, n_jobs=4
-        )
-    if lost == "node":
-        nodes.append(made.add_node(num_cpus=2))
-        made.wait_for_nodes()
-    assert mark.exists() == (lost != "nothing") and not manifest.failed
-    assert manifest.totals()["rows"] == 36
-    check_numbered(tmp_path / "out", words)
+    monkeypatch.setattr(ray_engine, "work_on", work_slowly)
+
+    manifest = scale.embed_shards(
+        model, [numbered], out, keep_columns=["id"], engine=losing_a_node, n_jobs=4
+    )
+    nodes.append(made.add_node(num_cpus=2))
+    made.wait_for_nodes()
+
+    assert removed
+    assert_embedded_on_ray(manifest, out, words)
 
 
 @pytest.mark.extra(needs="ray")
 def test_a_driver_on_ray_that_is_killed_and_started_again_loses_no_row(
     cluster, numbered, tmp_path, model, words
 ):
-    out, engine = tmp_path / "out", f"scale.on_ray({cluster[0].address!r})"
+    made, _ = cluster
+    out = tmp_path / "out"
+    engine = f"scale.on_ray({made.address!r})"
     kill_after_first_file(numbered, out, model, "ray_engine", engine)
-    how = {"keep_columns": "*", "engine": scale.on_ray()}
-    assert not scale.embed_shards(model, [numbered], out, **how).failed
-    check_numbered(out, words)
-    assert json.loads((out / "manifest.json").read_text())["totals"]["rows"] == 36
+
+    manifest = scale.embed_shards(model, [numbered], out, keep_columns="*", engine=scale.on_ray())
+
+    assert_embedded_on_ray(manifest, out, words)
