@@ -56,15 +56,20 @@ DIGITS = b"zero one two three four five six seven eight nine".split()
 
 def last_stage(record: bytes) -> bytes:
     record = b" " + record.lower() + b" "
-    for i, name in enumerate(DIGITS):
-        record = record.replace(b"%d" % i, b" " + name + b" ")
-    return re.sub(rb"[^a-z]+", b" ", record)[:-1]
+    for digit, name in enumerate(DIGITS):
+        record = record.replace(b"%d" % digit, b" " + name + b" ")
+    words = re.sub(rb"[^a-z]+", b" ", record)
+    return words[:-1]
 
 
 def filter_of_record(dumps: list[bytes]) -> bytes:
+    records = []
+    for dump in dumps:
+        records += re.findall(rb"[^>]*>|[^>]+\Z", dump)
+
     keep = False
-    out = []
-    for record in (r for dump in dumps for r in re.findall(rb"[^>]*>|[^>]+\Z", dump)):
+    out = b""
+    for record in records:
         if b"<text " in record:
             keep = True
         if re.search(rb"(?i)#redirect", record):
@@ -74,8 +79,8 @@ def filter_of_record(dumps: list[bytes]) -> bytes:
                 keep = False
             for pattern, replacement, count in RULES:
                 record = re.sub(pattern, replacement, record, count=count)
-            out.append(last_stage(record))
-    return b"".join(out)
+            out += last_stage(record)
+    return out
 
 
 class Bytes:
@@ -88,7 +93,8 @@ class Bytes:
 
 
 def filtered(dumps, n_jobs=1):
-    return b"".join(cleaning._clean_dumps([Bytes(dump) for dump in dumps], n_jobs))
+    sources = [Bytes(dump) for dump in dumps]
+    return b"".join(cleaning._clean_dumps(sources, n_jobs))
 
 
 FRAGMENTS = [
@@ -98,7 +104,8 @@ FRAGMENTS = [
     "Image:", "[[IMAGE:", "category:", "[[Category:", "fr:", "zh-min:", "[[fr:", ":", "http:",
     "[http:", "{{", "}}", "{", "}", "\n", " ", ";", "#", "a", "Zed", "7", "é", "\0",
 ]  # fmt: skip
-wiki_text = st.lists(st.sampled_from(FRAGMENTS), max_size=40).map(lambda s: "".join(s).encode())
+fragments = st.lists(st.sampled_from(FRAGMENTS), max_size=40)
+wiki_text = fragments.map(lambda chosen: "".join(chosen).encode())
 
 
 @settings(max_examples=200)
@@ -121,49 +128,59 @@ def test_the_filter_equals_its_rules_on_kept_text(body):
 @given(st.lists(wiki_text, min_size=1, max_size=3), st.integers(1, 60), st.integers(1, 3))
 def test_chunks_and_processes_change_nothing(dumps, size, n_jobs):
     dumps = [dump or b" " for dump in dumps]
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(reading, "CHUNK_BYTES", size)
-        assert filtered(dumps, n_jobs) == filter_of_record(dumps)
+        cleaned = filtered(dumps, n_jobs)
 
-
-SUMS = {
-    "formats/enwiki-shortened.xml.bz2": (
-        3_085_829,
-        "0cf035b28f92b01ff2dd0880909f6087bfb48bc8b8c726b793bccdad5c56a13c",
-    ),
-    "corpora/enwik8.xz": (
-        74_090_640,
-        "f0624e3bcaa8466848a2e176a150711d866df1c5edf491b5c28a258776524082",
-    ),
-}
+    assert cleaned == filter_of_record(dumps)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", SUMS)
+@pytest.mark.parametrize(
+    ("name", "size", "digest"),
+    [
+        (
+            "formats/enwiki-shortened.xml.bz2",
+            3_085_829,
+            "0cf035b28f92b01ff2dd0880909f6087bfb48bc8b8c726b793bccdad5c56a13c",
+        ),
+        (
+            "corpora/enwik8.xz",
+            74_090_640,
+            "f0624e3bcaa8466848a2e176a150711d866df1c5edf491b5c28a258776524082",
+        ),
+    ],
+    ids=["enwiki-shortened", "enwik8"],
+)
 @pytest.mark.parametrize("n_jobs", [1, 3])
-def test_a_real_dump_gives_the_bytes_of_record(data_dir, tmp_path, name, n_jobs):
+def test_a_real_dump_gives_the_bytes_of_record(data_dir, tmp_path, name, size, digest, n_jobs):
     out = tmp_path / "out.txt"
+
     n_written = clean_files([data_dir / name], out, wiki=True, n_jobs=n_jobs)
-    assert (n_written, hashlib.sha256(out.read_bytes()).hexdigest()) == SUMS[name]
+
+    found = hashlib.sha256(out.read_bytes())
+    assert n_written == size
+    assert found.hexdigest() == digest
 
 
-lines_of_text = st.lists(
-    st.text(st.one_of(st.sampled_from("aZz09 \t.é\r"), st.characters(codec="utf-8")), max_size=20),
-    min_size=1,
-    max_size=6,
-).map("\n".join)
+any_character = st.one_of(st.sampled_from("aZz09 \t.é\r"), st.characters(codec="utf-8"))
+line_of_text = st.text(any_character, max_size=20)
+lines_of_text = st.lists(line_of_text, min_size=1, max_size=6).map("\n".join)
 
 
 @given(lines_of_text, st.integers(1, 40), st.integers(1, 3))
 @example("a" * 100 + " b\n\n" + "1" * 100, 7, 2)
 def test_lines_are_cleaned_one_by_one(content, size, n_jobs):
-    data = content.encode()
+    source = Bytes(content.encode() or b" ")
+    whole_lines = content if content.endswith("\n") else content + "\n"
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(reading, "CHUNK_BYTES", size)
-        cleaned = b"".join(cleaning._clean_texts([Bytes(data or b" ")], n_jobs, "paper"))
-    content = content if content.endswith("\n") else content + "\n"
-    expected = "\n".join(clean(line) for line in content.split("\n"))
-    assert cleaned.decode() == expected
+        cleaned = b"".join(cleaning._clean_texts([source], n_jobs, "paper"))
+
+    expected = [clean(line) for line in whole_lines.split("\n")]
+    assert cleaned.decode() == "\n".join(expected)
 
 
 @pytest.mark.parametrize(
@@ -187,8 +204,9 @@ def test_unicode_tokens(raw, tokens):
 
 @given(st.text())
 def test_cleaned_text_has_the_tokens_of_the_text(raw):
-    words = normalize.unicode_words(raw)
-    assert tokenise_unicode(" ".join(words)) == tokenise_unicode(raw)
+    cleaned = " ".join(normalize.unicode_words(raw))
+
+    assert tokenise_unicode(cleaned) == tokenise_unicode(raw)
 
 
 @pytest.mark.parametrize(
@@ -206,28 +224,46 @@ def test_cleaned_text_has_the_tokens_of_the_text(raw):
 @pytest.mark.extra(needs="segmenters")
 def test_a_segmenter_finds_words_where_there_are_no_spaces(name, text, tokens):
     pytest.importorskip(name)
-    assert normalize.TOKENISERS[name](text) == tokens
     vocabulary = Vocabulary(list(dict.fromkeys(tokens)), normalize=name)
-    assert vocabulary.encode([text]).ids.tolist() == [vocabulary.id_of(token) for token in tokens]
+
+    found = normalize.TOKENISERS[name](text)
+    encoded = vocabulary.encode([text])
+
+    ids = [vocabulary.id_of(token) for token in tokens]
+    assert found == tokens
+    assert encoded.ids.tolist() == ids
 
 
-def test_a_segmenter_that_is_not_installed_is_named(monkeypatch):
+@pytest.fixture
+def tokenise_without_jieba(monkeypatch):
+    """The tokeniser that needs jieba, where it is not installed."""
     monkeypatch.setitem(sys.modules, "jieba", None)
-    tokenise = normalize._segmented("jieba", lambda library: library.lcut)
-    assert tokenise("no need of it") == ["no", "need", "of", "it"]
+    return normalize._segmented("jieba", lambda library: library.lcut)
+
+
+def test_a_segmenter_that_is_not_installed_is_named(tokenise_without_jieba):
     with pytest.raises(ImportError, match=r"'jieba' needs jieba.*Run: pip install jieba$"):
-        tokenise("北京")
+        tokenise_without_jieba("北京")
+
+
+def test_a_segmenter_is_not_needed_where_there_are_spaces(tokenise_without_jieba):
+    assert tokenise_without_jieba("no need of it") == ["no", "need", "of", "it"]
 
 
 @given(st.text(st.characters(max_codepoint=127)))
 def test_ascii_takes_the_same_way_as_other_text(raw):
-    assert tokenise_unicode(raw) == tokenise_unicode(raw + " é")[:-1]
+    with_other_text = tokenise_unicode(raw + " é")
+
+    assert tokenise_unicode(raw) == with_other_text[:-1]
 
 
 @given(st.text(), st.text())
 def test_unicode_tokens_do_not_reach_across_the_places_where_files_are_cut(before, after):
-    whole = before + " x" + after
-    assert tokenise_unicode(whole) == tokenise_unicode(before + " ") + tokenise_unicode("x" + after)
+    whole = tokenise_unicode(before + " x" + after)
+
+    first = tokenise_unicode(before + " ")
+    second = tokenise_unicode("x" + after)
+    assert whole == first + second
 
 
 CONTENT = b"first line\nsecond \xc3\xa9 line\r\n" + b"more words 12 " * 3000 + b"\nlast"
@@ -241,100 +277,191 @@ def zst(data):
 
 
 PACK = {"": bytes, ".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress, ".zst": zst}
-ARCHIVES = list(PACK)[1:]
+ARCHIVES = [kind for kind in PACK if kind]
+
+
+def read_all(source, block=1 << 20):
+    """What a source gives, read in blocks of this many bytes."""
+    blocks = iter(lambda: source.read(block), b"")
+    return b"".join(blocks)
 
 
 @pytest.mark.parametrize("kind", PACK)
 def test_archives_are_unpacked_on_the_way(tmp_path, kind):
     path = tmp_path / f"file{kind}"
     path.write_bytes(PACK[kind](CONTENT))
+
     with Source(path) as source:
-        assert source.size == path.stat().st_size
-        assert b"".join(iter(lambda: source.read(1000), b"")) == CONTENT
-        assert source.consumed == source.size
-    path.rename(tmp_path / "no-suffix")  # the name does not matter
-    lines = list(stream_texts(tmp_path / "no-suffix", kind="text"))
+        size = source.size
+        found = read_all(source, block=1000)
+        consumed = source.consumed
+
+    assert found == CONTENT
+    assert size == path.stat().st_size
+    assert consumed == size
+
+
+@pytest.mark.parametrize("kind", PACK)
+def test_an_archive_is_known_by_its_content_whatever_its_name(tmp_path, kind):
+    path = tmp_path / "no-suffix"
+    path.write_bytes(PACK[kind](CONTENT))
+
+    lines = list(stream_texts(path, kind="text"))
+
     assert lines[:2] == ["first line", "second é line"]
 
 
 @pytest.mark.parametrize("kind", ARCHIVES)
 @pytest.mark.parametrize("n", [0, 1, 1 << 20, 1_500_000])
 def test_an_archive_of_two_streams_is_read_whole_whatever_the_block(tmp_path, kind, n):
-    data = bytes(range(256)) * (n // 256) + b"\n" * (n % 256)
     path = tmp_path / f"a{kind}"
-    path.write_bytes(PACK[kind](data) + PACK[kind](b"the end"))
-    for size in (1 << 20, 700_001):
+    pack = PACK[kind]
+    first = bytes(range(256)) * (n // 256) + b"\n" * (n % 256)
+    second = b"the end"
+    path.write_bytes(pack(first) + pack(second))
+
+    for block in (1 << 20, 700_001):
         with Source(path) as source:
-            assert b"".join(iter(lambda s=source, k=size: s.read(k), b"")) == data + b"the end"
+            found = read_all(source, block)
+        assert found == first + second
 
 
 @pytest.mark.parametrize("kind", ARCHIVES)
-def test_an_archive_that_is_cut_off_damaged_or_none_is_an_error(tmp_path, kind):
+def test_a_file_that_is_no_archive_is_refused_by_its_name(tmp_path, kind):
     path = tmp_path / f"file{kind}"
     path.write_bytes(b"plain text")
+
     with pytest.raises(ValueError, match=rf"file\{kind} must be a \{kind} archive. Got .*b'plain "):
         Source(path)
-    data = PACK[kind](CONTENT)
+
+
+@pytest.mark.parametrize("kind", ARCHIVES)
+def test_an_archive_that_is_cut_off_is_refused(tmp_path, kind):
+    path = tmp_path / f"file{kind}"
+    whole = PACK[kind](CONTENT)
+    step = max(1, len(whole) // 40)
+
+    for size in range(1, len(whole), step):
+        path.write_bytes(whole[:size])
+        with pytest.raises(ValueError, match=rf"must be a whole \{kind} archive. Got one that is"):
+            read_all(Source(path))
+
+
+@pytest.mark.parametrize("kind", ARCHIVES)
+def test_a_damaged_archive_is_refused(tmp_path, kind):
+    path = tmp_path / f"file{kind}"
     damaged = bytearray(PACK[kind](os.urandom(5000)))
     damaged[len(damaged) // 2] ^= 0xFF
     if kind == ".zst":
         damaged[4] |= 0x08  # a reserved bit: without a checksum the content itself is not guarded
-    sizes = range(1, len(data), max(1, len(data) // 40))
-    for content in [damaged, *(data[:size] for size in sizes)]:
-        path.write_bytes(content)
-        with pytest.raises(ValueError, match=rf"must be a whole \{kind} archive. Got one that is"):
-            while Source(path).read(1 << 20):
-                pass
+    path.write_bytes(damaged)
+
+    with pytest.raises(ValueError, match=rf"must be a whole \{kind} archive. Got one that is"):
+        read_all(Source(path))
 
 
 @pytest.mark.parametrize("kind", ARCHIVES)
 def test_an_archive_that_decompresses_without_end_is_refused(tmp_path, monkeypatch, kind):
     path = tmp_path / f"bomb.txt{kind}"
-    path.write_bytes(PACK[kind](b"\n" * 1_000_000) * 4)  # streams one after the other
-    assert clean_files([path], tmp_path / "small") == 4_000_000
+    out = tmp_path / "out"
+    stream = PACK[kind](b"\n" * 1_000_000)
+    path.write_bytes(stream * 4)  # streams one after the other
     monkeypatch.setattr(reading, "UNCHECKED_BYTES", 1_500_000)
+
     with pytest.raises(ValueError, match=r"must decompress to at most 200 times its size"):
-        clean_files([path], tmp_path / "out")
-    assert not (tmp_path / "out").exists()
+        clean_files([path], out)
+
+    assert not out.exists()
 
 
-def test_word_vectors_and_datasets_are_unpacked_under_the_same_rules(tmp_path, monkeypatch):
-    """Also what follows the last member is read: a cut checksum is noticed."""
-    for name in ("plot.tok.gt9.5000", "quote.tok.gt9.5000"):
-        (tmp_path / name).write_bytes(b"a sentence\n" * 100_000)
-        with tarfile.open(tmp_path / "plain.tar", "a") as archive:
-            archive.add(tmp_path / name, name)
-    plain = (tmp_path / "plain.tar").read_bytes()
-    for kind in ARCHIVES:
-        path = tmp_path / kind[1:] / f"rotten_imdb.tar{kind}"
-        path.parent.mkdir()
-        data = PACK[kind](plain)
-        for content, message in (
-            (data, r"must have 10,000 train.*Got 200,000 train"),
-            (data[:-3], r"whole .* archive. Got one that is cut off"),
-        ):
-            path.write_bytes(content)
-            with pytest.raises(ValueError, match=message):
-                datasets.load("subj", path.parent)
+@pytest.mark.parametrize("kind", ARCHIVES)
+def test_a_small_archive_may_decompress_to_many_times_its_size(tmp_path, kind):
+    path = tmp_path / f"bomb.txt{kind}"
+    stream = PACK[kind](b"\n" * 1_000_000)
+    path.write_bytes(stream * 4)
+
+    n_written = clean_files([path], tmp_path / "out")
+
+    assert n_written == 4_000_000
+
+
+@pytest.fixture(scope="module")
+def archive_of_sentences(tmp_path_factory):
+    """The bytes of a tar file with the members of the dataset subj, of too many sentences."""
+    folder = tmp_path_factory.mktemp("tar")
+    member = folder / "member"
+    packed = folder / "plain.tar"
+    member.write_bytes(b"a sentence\n" * 100_000)
+    with tarfile.open(packed, "w") as archive:
+        archive.add(member, "plot.tok.gt9.5000")
+        archive.add(member, "quote.tok.gt9.5000")
+    return packed.read_bytes()
+
+
+@pytest.mark.parametrize("kind", ARCHIVES)
+def test_datasets_are_read_from_every_kind_of_archive(tmp_path, archive_of_sentences, kind):
+    path = tmp_path / f"rotten_imdb.tar{kind}"
+    path.write_bytes(PACK[kind](archive_of_sentences))
+
+    with pytest.raises(ValueError, match=r"must have 10,000 train.*Got 200,000 train"):
+        datasets.load("subj", tmp_path)
+
+
+@pytest.mark.parametrize("kind", ARCHIVES)
+def test_a_dataset_whose_archive_has_a_cut_checksum_is_refused(
+    tmp_path, archive_of_sentences, kind
+):
+    """Also what follows the last member is read."""
+    path = tmp_path / f"rotten_imdb.tar{kind}"
+    whole = PACK[kind](archive_of_sentences)
+    path.write_bytes(whole[:-3])
+
+    with pytest.raises(ValueError, match=r"whole .* archive. Got one that is cut off"):
+        datasets.load("subj", tmp_path)
+
+
+def test_a_dataset_that_decompresses_without_end_is_refused(
+    tmp_path, archive_of_sentences, monkeypatch
+):
+    path = tmp_path / "rotten_imdb.tar.gz"
+    path.write_bytes(gzip.compress(archive_of_sentences))
     monkeypatch.setattr(reading, "UNCHECKED_BYTES", 1_000_000)
+
     with pytest.raises(ValueError, match="must decompress to at most"):
-        datasets.load("subj", tmp_path / "gz")
-    (tmp_path / "v.txt.gz").write_bytes(gzip.compress(b"2 1\na 1\n" + b"\n" * 8_000_000))
-    with pytest.raises(ValueError, match="must decompress to at most"):
-        formats.read(tmp_path / "v.txt.gz", format="word2vec-text")
+        datasets.load("subj", tmp_path)
 
 
-@pytest.mark.parametrize("kind", PACK)
-def test_an_empty_file_is_an_error(tmp_path, kind):
-    path = tmp_path / f"file{kind}"
-    path.write_bytes(PACK[kind](b""))
-    message = r"must have text. Got an empty file instead"
-    for wiki in (False, True):
-        with pytest.raises(ValueError, match=message):
-            clean_files([path], tmp_path / "out", wiki=wiki)
-    with pytest.raises(ValueError, match=message):
-        list(stream_texts(path, kind="text"))
-    assert not (tmp_path / "out").exists()
+def test_word_vectors_that_decompress_without_end_are_refused(tmp_path, monkeypatch):
+    path = tmp_path / "v.txt.gz"
+    path.write_bytes(gzip.compress(b"2 1\na 1\n" + b"\n" * 8_000_000))
+    monkeypatch.setattr(reading, "UNCHECKED_BYTES", 1_000_000)
+
+    with pytest.raises(ValueError, match="must decompress to at most"):
+        formats.read(path, format="word2vec-text")
+
+
+@pytest.fixture(params=PACK)
+def empty_file(request, tmp_path):
+    """A file without content, plain and in every kind of archive."""
+    pack = PACK[request.param]
+    path = tmp_path / f"file{request.param}"
+    path.write_bytes(pack(b""))
+    return path
+
+
+@pytest.mark.parametrize("wiki", [False, True])
+def test_an_empty_file_is_not_cleaned(empty_file, tmp_path, wiki):
+    out = tmp_path / "out"
+
+    with pytest.raises(ValueError, match=r"must have text. Got an empty file instead"):
+        clean_files([empty_file], out, wiki=wiki)
+
+    assert not out.exists()
+
+
+def test_an_empty_file_is_not_read(empty_file):
+    with pytest.raises(ValueError, match=r"must have text. Got an empty file instead"):
+        list(stream_texts(empty_file, kind="text"))
 
 
 LATIN_1 = b"one\ntwo\ncaf\xe9 au lait\n"  # no UTF-8 in its third line
@@ -370,13 +497,14 @@ def folder_of_inputs(tmp_path, monkeypatch):
 def test_what_cannot_be_cleaned_or_written_is_named_and_leaves_the_old_output(
     folder_of_inputs, source, target, options, message
 ):
-    names = sorted(os.listdir(folder_of_inputs))
+    names = set(os.listdir())
 
     with pytest.raises((OSError, ValueError), match=message):
         clean_files([source], target, overwrite=True, **options)
 
-    assert (folder_of_inputs / "out").read_text() == "old"
-    assert sorted(os.listdir(folder_of_inputs)) == names
+    output = folder_of_inputs / "out"
+    assert output.read_text() == "old"
+    assert set(os.listdir()) == names
 
 
 def test_a_line_that_is_not_utf_8_is_named_with_its_number(tmp_path):
@@ -395,19 +523,25 @@ def test_lines_end_at_line_feeds_only(tmp_path):
     assert texts == ["a\x0bb\u2028c", "", "d", "\x85"]
 
 
-def test_more_inputs_can_be_cleaned_than_can_be_open(tmp_path):
-    paths = [tmp_path / f"{i}" for i in range(300)]
-    for i, path in enumerate(paths):
-        path.write_text(f"word {i % 10}")
-
+@pytest.fixture
+def at_most_200_open_files():
+    """The limit of this process while the test runs."""
     soft_limit, hard_limit = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (200, hard_limit))
-    try:
-        clean_files(paths, tmp_path / "out", n_jobs=2)
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft_limit, hard_limit))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft_limit, hard_limit))
 
-    assert (tmp_path / "out").read_text().count("\n") == 300
+
+@pytest.mark.usefixtures("at_most_200_open_files")
+def test_more_inputs_can_be_cleaned_than_can_be_open(tmp_path):
+    out = tmp_path / "out"
+    paths = [tmp_path / f"{number}" for number in range(300)]
+    for path in paths:
+        path.write_text("word")
+
+    clean_files(paths, out, n_jobs=2)
+
+    assert out.read_text() == "word\n" * 300
 
 
 def test_a_missing_input_is_found_before_anything_is_written(tmp_path):
@@ -424,12 +558,24 @@ def command(*arguments, stdin=b""):
     return subprocess.run(command_line, input=stdin, capture_output=True)
 
 
-def test_the_command_reads_stdin_and_writes_stdout():
-    done = command("-", stdin=gzip.compress(b"Route 66\nCaf\xc3\xa9"))
-    assert (done.returncode, done.stdout, done.stderr) == (0, b"route six six\ncaf\n", b"")
-    dump = b"<page><text x>[[a|Visible]] {{gone}} text</text></page>"
-    done = command("--wiki", "-", "--n-jobs", "2", stdin=dump)
-    assert (done.returncode, done.stdout, done.stderr) == (0, b" visible text", b"")
+@pytest.mark.parametrize(
+    ("arguments", "stdin", "stdout"),
+    [
+        (["-"], gzip.compress(b"Route 66\nCaf\xc3\xa9"), b"route six six\ncaf\n"),
+        (
+            ["--wiki", "-", "--n-jobs", "2"],
+            b"<page><text x>[[a|Visible]] {{gone}} text</text></page>",
+            b" visible text",
+        ),
+    ],
+    ids=["text", "dump"],
+)
+def test_the_command_reads_stdin_and_writes_stdout(arguments, stdin, stdout):
+    done = command(*arguments, stdin=stdin)
+
+    assert done.returncode == 0
+    assert done.stdout == stdout
+    assert done.stderr == b""
 
 
 @pytest.mark.parametrize(
@@ -442,119 +588,247 @@ def test_the_command_reads_stdin_and_writes_stdout():
 )
 def test_mistakes_are_one_clear_line(arguments, message):
     done = command(*arguments)
+
     assert done.returncode == 1
-    assert message in done.stderr and done.stderr.count(b"\n") == 1
+    assert message in done.stderr
+    assert done.stderr.count(b"\n") == 1
+
+
+CLEAN_AND_PRINT_PEAK = """
+import resource, sys
+from pacsent.text import clean_files
+clean_files([sys.argv[1]], sys.argv[2], wiki=True, overwrite=True)
+clean_files([sys.argv[1]], sys.argv[2], overwrite=True)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
 
 
 @pytest.mark.slow
 def test_memory_does_not_grow_with_the_input(tmp_path):
     """Peak memory of cleaning 10 MB and 70 MB, and of a dump of as many bytes."""
-    code = (
-        "import resource, sys; from pacsent.text import clean_files;"
-        "clean_files([sys.argv[1]], sys.argv[2], wiki=True, overwrite=True);"
-        "clean_files([sys.argv[1]], sys.argv[2], overwrite=True);"
-        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
-    )
+    path = tmp_path / "dump"
+    line = b"[[a|some]] words 12 {{t}} and more\n"
+    page = b"<page><text x>" + line * 300 + b"</text></page>\n"
+
     peaks = []
-    page = b"<page><text x>" + b"[[a|some]] words 12 {{t}} and more\n" * 300 + b"</text></page>\n"
-    for n in (1_000, 7_000):
-        path = tmp_path / "dump"
+    for n_pages in (1_000, 7_000):
         with path.open("wb") as file:  # page by page: a child begins with the peak of its parent
-            file.writelines(itertools.repeat(page, n))
-        peaks.append(int(run_python(code, path, tmp_path / "out")))
-    assert peaks[1] < peaks[0] + 30_000  # kilobytes
+            file.writelines(itertools.repeat(page, n_pages))
+        printed = run_python(CLEAN_AND_PRINT_PEAK, path, tmp_path / "out")
+        peaks.append(int(printed))
+
+    small, large = peaks
+    assert large < small + 30_000  # kilobytes
 
 
 CHINESE = "統一 碼 為 每個 字元 提供 一個 獨特 的 編號\n"
 
 
-def test_clean_keeps_words_of_any_script_when_told(tmp_path, monkeypatch):
+@pytest.mark.parametrize(("n_jobs", "size"), [(1, 1 << 20), (3, 64), (1, 64), (1, 1000)])
+def test_clean_keeps_words_of_any_script_on_request(tmp_path, monkeypatch, n_jobs, size):
+    path = tmp_path / "in"
+    out = tmp_path / "out"
     text = "Café naïve, Straße 7.\r\n\n" + CHINESE + "Äpfel, 1,5 l; " * 40 + "\nDon’t ＣＡＦÉ"
-    (tmp_path / "in").write_text(text, newline="")
-    expected = "café naïve strasse 7\n\n" + CHINESE + "äpfel 1,5 l " * 40
-    for n_jobs, size in ((1, 1 << 20), (3, 64), (1, 64), (1, 1000)):
-        monkeypatch.setattr(reading, "CHUNK_BYTES", size)
-        settings = {"normalize": "unicode", "n_jobs": n_jobs, "overwrite": True}
-        clean_files([tmp_path / "in"], tmp_path / "out", **settings)
-        assert (tmp_path / "out").read_text() == expected[:-1] + "\ndon't café\n"
-    (tmp_path / "bytes").write_bytes(b"\xff\xfe 3\n")  # and "in" has no newline at its end
-    clean_files([tmp_path / "in", tmp_path / "bytes"], tmp_path / "several")
-    assert (tmp_path / "several").read_text().endswith("\ndon t\nthree\n")
+    path.write_text(text, newline="")
+    monkeypatch.setattr(reading, "CHUNK_BYTES", size)
+
+    clean_files([path], out, normalize="unicode", n_jobs=n_jobs)
+
+    long_line = " ".join(["äpfel 1,5 l"] * 40)
+    expected = "café naïve strasse 7\n\n" + CHINESE + long_line + "\ndon't café\n"
+    assert out.read_text() == expected
 
 
-def test_training_on_another_script_names_the_normalisation(tmp_path):
-    (tmp_path / "zh.txt").write_text(CHINESE * 50)
-    for X in (tmp_path / "zh.txt", [CHINESE] * 50):
-        with pytest.raises(
-            ValueError, match=r"normalize='paper' keeps .* Pass normalize='unicode'"
-        ):
-            SkipGram(n_dims=4, n_epochs=1, normalize="paper").fit(X)
-        model = SkipGram(n_dims=4, n_epochs=1, subsample=0).fit(X)
-        assert {"統", "統一"} <= set(model.word_vectors_.words)
+def test_a_file_without_a_line_break_at_its_end_does_not_run_into_the_next(tmp_path):
+    first = tmp_path / "first"
+    second = tmp_path / "second"
+    out = tmp_path / "several"
+    first.write_text("Don’t")
+    second.write_bytes(b"\xff\xfe 3\n")
+
+    clean_files([first, second], out)
+
+    assert out.read_text() == "don t\nthree\n"
+
+
+@pytest.fixture(params=["file", "list"])
+def chinese_texts(request, tmp_path):
+    """Fifty texts in Chinese, as a file and as a list."""
+    if request.param == "list":
+        return [CHINESE] * 50
+
+    path = tmp_path / "zh.txt"
+    path.write_text(CHINESE * 50)
+    return path
+
+
+def test_training_on_another_script_names_the_normalisation(chinese_texts):
+    model = SkipGram(n_dims=4, n_epochs=1, normalize="paper")
+
+    with pytest.raises(ValueError, match=r"normalize='paper' keeps .* Pass normalize='unicode'"):
+        model.fit(chinese_texts)
+
+
+def test_training_on_another_script_finds_its_words_by_itself(chinese_texts):
+    model = SkipGram(n_dims=4, n_epochs=1, subsample=0)
+
+    model.fit(chinese_texts)
+
+    words = model.word_vectors_.words
+    assert "統" in words
+    assert "統一" in words
+
+
+def test_training_warns_where_much_of_the_text_is_dropped():
     mixed = ["one two three four " + CHINESE] * 50
+    model = SkipGram(n_dims=4, n_epochs=1, subsample=0, normalize="paper")
+
     with pytest.warns(UserWarning, match=r"Much of the text is dropped: normalize='paper'"):
-        SkipGram(n_dims=4, n_epochs=1, subsample=0, normalize="paper").fit(mixed)
+        model.fit(mixed)
+
+
+def test_training_on_few_words_says_what_to_change():
+    model = SkipGram(n_dims=4)
+
     with pytest.raises(ValueError, match=r"Lower min_count or train on more text"):
-        SkipGram(n_dims=4).fit(["one two three"])
+        model.fit(["one two three"])
 
 
 ENGLISH = "It is a house in the old part of the town, and nobody saw its owner. " * 9 + "A café"
 
 
-@pytest.mark.parametrize(
-    ("text", "name"),
-    [
-        (ENGLISH, "paper"),
-        ("die schönen Häuser am Fluss gehören größtenteils der Stadt", "unicode"),
-        ("la niña comió una manzana ayer", "unicode"),
-        (CHINESE, "unicode"),
-        ("1234 5678", "paper"),  # no letter at all
-    ],
-)
-def test_the_normalisation_is_chosen_from_the_text_and_said(text, name, tmp_path, monkeypatch):
-    lines = [text.strip()] * 20
-    plain, packed, stdin = tmp_path / "plain", tmp_path / "packed.gz", io.BytesIO
-    plain.write_text("\n".join(lines) + "\n")
-    packed.write_bytes(gzip.compress(plain.read_bytes()))
-    sources = [lines, iter(lines), plain, [plain, packed], packed, "-", [x.split() for x in lines]]
-    for i, source in enumerate(sources):
-        given = io.TextIOWrapper(stdin(plain.read_bytes()))
-        monkeypatch.setattr(sys, "stdin", given)
-        corpus = Corpus.build(source, tmp_path / str(i), min_count=1)
-        assert corpus.n_documents == (40 if i == 3 else 20)  # nothing is lost by looking ahead
-        if i < 6:
-            assert corpus.vocabulary.normalize == name
-            assert corpus.chosen.startswith(f"normalize='{name}', chosen from the text: ")
-            assert Corpus.open(tmp_path / str(i)).chosen == corpus.chosen
-    assert Corpus.build(lines, tmp_path / "own", min_count=1, normalize=str.split).chosen is None
+GERMAN = "die schönen Häuser am Fluss gehören größtenteils der Stadt"
+NORMALISATIONS = [
+    (ENGLISH, "paper"),
+    (GERMAN, "unicode"),
+    ("la niña comió una manzana ayer", "unicode"),
+    (CHINESE.strip(), "unicode"),
+    ("1234 5678", "paper"),  # no letter at all
+]
+TEXTS = [text for text, _ in NORMALISATIONS]
+
+
+@pytest.fixture
+def make_source(tmp_path, monkeypatch):
+    """Gives lines as a list, an iterator, a file, an archive, two files or standard input."""
+
+    def make(kind, lines):
+        content = ("\n".join(lines) + "\n").encode()
+        plain = tmp_path / "plain"
+        packed = tmp_path / "packed.gz"
+        plain.write_bytes(content)
+        packed.write_bytes(gzip.compress(content))
+        stdin = io.TextIOWrapper(io.BytesIO(content))
+        monkeypatch.setattr(sys, "stdin", stdin)
+
+        sources = {"list": lines, "iterator": iter(lines), "file": plain, "archive": packed}
+        sources |= {"files": [plain, packed], "stdin": "-"}
+        return sources[kind]
+
+    return make
+
+
+@pytest.mark.parametrize("kind", ["list", "iterator", "file", "archive", "files", "stdin"])
+@pytest.mark.parametrize(("text", "name"), NORMALISATIONS)
+def test_the_normalisation_is_chosen_from_the_text_and_said(
+    make_source, tmp_path, text, name, kind
+):
+    source = make_source(kind, [text] * 20)
+    folder = tmp_path / "corpus"
+
+    corpus = Corpus.build(source, folder, min_count=1)
+
+    opened = Corpus.open(folder)
+    assert corpus.vocabulary.normalize == name
+    assert corpus.chosen.startswith(f"normalize='{name}', chosen from the text: ")
+    assert opened.chosen == corpus.chosen
+
+
+@pytest.mark.parametrize("kind", ["list", "iterator", "file", "archive", "stdin"])
+@pytest.mark.parametrize("text", TEXTS)
+def test_no_text_is_lost_by_looking_ahead(make_source, tmp_path, text, kind):
+    source = make_source(kind, [text] * 20)
+
+    corpus = Corpus.build(source, tmp_path / "corpus", min_count=1)
+
+    assert corpus.n_documents == 20
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_no_text_of_several_files_is_lost_by_looking_ahead(make_source, tmp_path, text):
+    source = make_source("files", [text] * 20)
+
+    corpus = Corpus.build(source, tmp_path / "corpus", min_count=1)
+
+    assert corpus.n_documents == 40
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_texts_that_are_split_already_are_all_read(tmp_path, text):
+    texts = [text.split()] * 20
+
+    corpus = Corpus.build(texts, tmp_path / "corpus", min_count=1)
+
+    assert corpus.n_documents == 20
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_a_normalisation_that_is_given_is_not_chosen(tmp_path, text):
+    corpus = Corpus.build([text] * 20, tmp_path / "own", min_count=1, normalize=str.split)
+
+    assert corpus.chosen is None
+
+
+BUILD_FROM_STDIN = """
+import sys
+from pacsent.words import Corpus
+corpus = Corpus.build('-', sys.argv[1], 1)
+print(corpus.vocabulary.normalize, corpus.n_documents)
+"""
 
 
 @pytest.mark.parametrize("pack", [bytes, gzip.compress])
 def test_text_from_a_pipe_is_looked_at_and_read_whole(tmp_path, pack):
-    data = "\n".join(["die schönen Häuser am Fluss"] * 5000).encode()
-    code = (
-        "import sys; from pacsent.words import Corpus; c = Corpus.build('-', sys.argv[1], 1); "
-        "print(c.vocabulary.normalize, c.n_documents)"
-    )
-    command_line = [sys.executable, "-c", code, str(tmp_path / "corpus")]
-    run = subprocess.run(command_line, input=pack(data), capture_output=True)
-    assert run.stdout.decode().split() == ["unicode", "5000"], run.stderr.decode()
+    content = "die schönen Häuser am Fluss\n" * 5000
+    command_line = [sys.executable, "-c", BUILD_FROM_STDIN, tmp_path / "corpus"]
+
+    done = subprocess.run(command_line, input=pack(content.encode()), capture_output=True)
+
+    assert done.stdout.split() == [b"unicode", b"5000"], done.stderr.decode()
 
 
-def test_the_choice_is_saved_with_the_vectors(tmp_path):
-    words = SkipGram(4, n_epochs=1, min_count=1, subsample=0).fit(["zwei schöne Häuser"] * 9)
-    said = words.word_vectors_.training["normalize"]
-    assert said.startswith("normalize='unicode', chosen from the text: 12.5% of its letters")
-    (tmp_path / "text").write_text("zwei schöne Häuser\n" * 9)
-    command = f"vectors train {tmp_path}/text --n-dims 4 --n-epochs 1 --min-count 1 --subsample 0"
-    run = invoke(*command.split(), "-o", tmp_path / "m", status=0)
-    assert said in run.stderr and said not in run.stdout
-    assert load(tmp_path / "m").training["normalize"] == said
-    assert load(tmp_path / "m").vocabulary.normalize == "unicode"
+CHOSEN_UNICODE = "normalize='unicode', chosen from the text: 12.5% of its letters"
+
+
+def test_the_choice_is_saved_with_the_vectors():
+    model = SkipGram(4, n_epochs=1, min_count=1, subsample=0)
+
+    model.fit(["zwei schöne Häuser"] * 9)
+
+    training = model.word_vectors_.training
+    assert training["normalize"].startswith(CHOSEN_UNICODE)
+
+
+def test_the_command_says_the_choice_and_saves_it_with_the_vectors(tmp_path):
+    path = tmp_path / "text"
+    out = tmp_path / "m"
+    path.write_text("zwei schöne Häuser\n" * 9)
+    options = ["--n-dims", "4", "--n-epochs", "1", "--min-count", "1", "--subsample", "0"]
+
+    done = invoke("vectors", "train", path, "-o", out, *options, status=0)
+
+    saved = load(out)
+    chosen = saved.training["normalize"]
+    assert chosen.startswith(CHOSEN_UNICODE)
+    assert chosen in done.stderr
+    assert chosen not in done.stdout
+    assert saved.vocabulary.normalize == "unicode"
 
 
 def test_zero_vectors_of_another_script_name_the_cause(toy_word_vectors):
-    vectorizer = make_encoder("Average", toy_word_vectors).fit(["good film"])
+    vectorizer = make_encoder("Average", toy_word_vectors)
+    vectorizer.fit(["good film"])
+
     with pytest.warns(EmptySentenceWarning, match="1 of 2 .* reads letters a-z and digits only"):
         vectorizer.transform(["good film", CHINESE])
 
@@ -562,25 +836,36 @@ def test_zero_vectors_of_another_script_name_the_cause(toy_word_vectors):
 class TestTheWholeFilterOnSingleTexts:
     def test_markup_is_removed_that_the_last_stage_reads_as_words(self):
         review = "Great.<br /><br />See [[Berlin|the city]], {{stub}} &quot;now&quot; in 2019"
-        assert "br" in normalize.tokenise_paper(review)
-        assert normalize.TOKENISERS["wikifil"](review) == (
-            ["great", "see", "the", "city", "now", "in", "two", "zero", "one", "nine"]
-        )
+
+        by_last_stage = normalize.tokenise_paper(review)
+        by_filter = normalize.TOKENISERS["wikifil"](review)
+
+        expected = "great see the city now in two zero one nine"
+        assert "br" in by_last_stage
+        assert by_filter == expected.split()
 
     def test_a_text_without_markup_is_as_before(self):
         text = "Route 66, café: isn't it 3 < 5?"
+
         assert normalize.tokenise_wikifil(text) == normalize.tokenise_paper(text)
 
     def test_a_text_in_a_dump_gives_what_the_filter_prints_for_the_dump(self, tmp_path):
+        path = tmp_path / "dump.xml"
+        out = tmp_path / "clean.txt"
         text = "One [[Paris|city]] of <b>many</b> and [http://x.org a link] <ref>no</ref> in 1999"
-        (tmp_path / "dump.xml").write_text(f'<page><text xml:space="preserve">{text}</text></page>')
-        clean_files([tmp_path / "dump.xml"], tmp_path / "clean.txt", wiki=True)
-        printed = (tmp_path / "clean.txt").read_text().split()
-        assert normalize.tokenise_wikifil(text) == printed
+        path.write_text(f'<page><text xml:space="preserve">{text}</text></page>')
+
+        clean_files([path], out, wiki=True)
+
+        printed = out.read_text()
+        assert normalize.tokenise_wikifil(text) == printed.split()
 
     def test_a_model_keeps_it(self, tmp_path):
-        words = WordVectors(
-            Vocabulary(["film", "br"], [2, 1], normalize="wikifil"), np.eye(2, dtype=np.float32)
-        )
+        vocabulary = Vocabulary(["film", "br"], [2, 1], normalize="wikifil")
+        words = WordVectors(vocabulary, np.eye(2, dtype=np.float32))
         save(words, tmp_path / "words")
-        assert load(tmp_path / "words").vocabulary.encode(["film<br />"]).ids.tolist() == [0]
+
+        again = load(tmp_path / "words")
+
+        encoded = again.vocabulary.encode(["film<br />"])
+        assert encoded.ids.tolist() == [0]
