@@ -262,12 +262,20 @@ class Comparison:
         least = max(low, -high)
         if least > 0:
             return f"{better}, by at least {rounded_down(least)} {observed}."
+        reason = "these texts are too few to say which is better"
         if p_value <= self._delta_each:
-            return f"{better} {observed}; by how much is not certain."
+            if self._samples_agree():
+                return f"{better} {observed}; by how much is not certain."
+            reason = "which is better depends on why texts repeat"
         return (
             f"the error of b minus that of a is from {rounded_down(low)} to "
-            f"{rounded_up(high)} {observed}: these texts are too few to say which is better."
+            f"{rounded_up(high)} {observed}: {reason}."
         )
+
+    def _samples_agree(self) -> bool:
+        """Test that the same classifier is right more often in every sample."""
+        a_leads = [only_a_right > only_b_right for only_a_right, only_b_right, _ in self._counts]
+        return all(a_leads) or not any(a_leads)
 
     def _describe_repeats(self) -> str:
         """How repeated rows count; empty where no row repeats another."""
