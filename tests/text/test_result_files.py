@@ -1,6 +1,7 @@
 """Results to files: what is written can be read back, and nothing half-written is left."""
 
 import csv
+import datetime
 import json
 
 import numpy as np
@@ -182,6 +183,24 @@ def test_a_column_of_two_types_is_named(tmp_path):
 def test_an_array_cannot_contain_texts():
     with pytest.raises(ValueError, match=r"must end in \.csv, .* or \.parquet to contain texts"):
         result_files.check_suffix("a.npy", texts=True)
+
+
+def test_bytes_are_not_written_as_json(tmp_path):
+    path = tmp_path / "a.jsonl"
+
+    with pytest.raises(ValueError, match=r"JSON lines hold no bytes\. Leave the column out"):
+        result_files.write([{"photo": [b"\xff\xd8"]}], path)
+
+    assert not path.exists()
+
+
+def test_a_date_is_written_as_its_text_in_json_lines(tmp_path):
+    path = tmp_path / "a.jsonl"
+    day = datetime.date(2024, 2, 29)
+
+    result_files.write([{"day": [day], "score": [np.nan]}], path)
+
+    assert json.loads(path.read_text()) == {"day": "2024-02-29", "score": None}
 
 
 def test_a_clashing_column_is_renamed_and_reported():

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from pacsent import Vocabulary
+from pacsent.words.pieces import _first_characters
 from pacsent.words.text_encoding import encode_bytes
 
 WORDS = ["the", "tour", "tourist", "film", "##s", "##er", "##ers", "##é", "x", "##y"]
@@ -131,3 +132,23 @@ def test_bytes_of_words_too_long_to_split_stay_unknown(vocabulary_of_long_words)
 
 def test_repeated_pieces_have_the_same_id(vocabulary_of_long_words):
     assert vocabulary_of_long_words.encode(["aaa"]).ids.tolist() == [0, 1, 1]
+
+
+def test_pieces_are_learned_on_the_first_characters_of_the_texts():
+    texts = ["good film", "bad film", "never read"]
+
+    assert list(_first_characters(texts, 12)) == ["good film", "bad"]
+
+
+def test_texts_behind_the_first_characters_are_not_read():
+    texts = iter(["good film", "the one too many", "bad film"])
+
+    assert list(_first_characters(texts, 9)) == ["good film"]
+    assert list(texts) == ["bad film"]
+
+
+def test_what_is_no_text_is_refused_before_pieces_are_learned_on_it():
+    texts = ["good film", None]
+
+    with pytest.raises(TypeError, match="must have one str per text. Got None"):
+        list(_first_characters(texts, 100))
