@@ -19,7 +19,7 @@ def test_wider_integers_are_narrowed_where_every_value_fits():
 def test_integers_that_do_not_fit_are_refused_rather_than_wrapped_around(value):
     tensors = {"ids": np.array([0, value], np.int64)}
 
-    with pytest.raises(ValueError, match="ids must fit into int32. Got larger numbers instead"):
+    with pytest.raises(ValueError, match="ids must fit into int32"):
         checked_tensor(tensors, "ids", np.int32, (None,))
 
 
