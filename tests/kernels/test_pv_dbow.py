@@ -1,5 +1,7 @@
 """PV-DBOW: the compiled passes against NumPy and against the gradients of the loss."""
 
+from typing import NamedTuple
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -13,9 +15,38 @@ from reference import w_pb_neg_reference
 N_WORDS = 30
 
 
-def random_case(rng, n_texts, n_dims, n_negatives, n_epochs=1):
-    """Arguments of `pv_dbow`, in groups of texts of 0 to 9 words, long ones first."""
-    lengths = -np.sort(-rng.integers(0, 10, n_texts))
+class Case(NamedTuple):
+    """Arguments of `pv_dbow` but for `train_words`, in its order but that vectors come last."""
+
+    members: np.ndarray
+    states: np.ndarray
+    ids: np.ndarray
+    offsets: np.ndarray
+    A: np.ndarray
+    noise: tuple
+    rates: np.ndarray
+    vectors: np.ndarray
+
+    def run(self, train_words=False):
+        """The vectors and the table after the passes; nothing that was given is changed."""
+        return self._run(pv_dbow, train_words, np.float32)
+
+    def run_plainly(self, train_words=False):
+        """As `run`, by NumPy in double precision."""
+        return self._run(pv_dbow_plainly, train_words, np.float64)
+
+    def _run(self, function, train_words, dtype):
+        groups = (self.members, self.states.copy())
+        texts = (self.ids, self.offsets)
+        A = self.A.astype(dtype)
+        vectors = self.vectors.astype(dtype)
+        function(groups, texts, A, self.noise, self.rates, train_words, vectors)
+        return vectors, A
+
+
+def draw_case(rng, n_texts, n_dims, n_negatives, n_epochs=1):
+    """Groups of texts of 0 to 9 words, long ones first."""
+    lengths = np.sort(rng.integers(0, 10, n_texts))[::-1]
     offsets = np.concatenate([[0], np.cumsum(lengths)])
     ids = rng.integers(0, N_WORDS, offsets[-1]).astype(np.int32)
     n_groups = -(-n_texts // GROUP_SIZE)
@@ -25,124 +56,174 @@ def random_case(rng, n_texts, n_dims, n_negatives, n_epochs=1):
 
     A = rng.normal(size=(N_WORDS, n_dims)).astype(np.float32)
     words = np.arange(3, N_WORDS)
-    noise = words, *alias(rng.dirichlet(np.ones(words.size))), n_negatives
-    rates = np.linspace(0.1, 0.05, n_epochs).astype(np.float32)
-    vectors = rng.normal(size=(n_texts, n_dims)).astype(np.float32)
-    return [(members.reshape(-1, GROUP_SIZE), states), (ids, offsets), A, noise, rates], vectors
-
-
-def passes(given, train_words, vectors, *, of=pv_dbow, dtype=np.float32):
-    """The vectors and the table after the passes; nothing that was given is changed."""
-    (members, states), sentences, A, noise, rates = given
-    vectors, A = vectors.astype(dtype), A.astype(dtype)
-    of((members, states.copy()), sentences, A, noise, rates, train_words, vectors)
-    return vectors, A
+    keep, other = alias(rng.dirichlet(np.ones(words.size)))
+    return Case(
+        members=members.reshape(-1, GROUP_SIZE),
+        states=states,
+        ids=ids,
+        offsets=offsets,
+        A=A,
+        noise=(words, keep, other, n_negatives),
+        rates=np.linspace(0.1, 0.05, n_epochs).astype(np.float32),
+        vectors=rng.normal(size=(n_texts, n_dims)).astype(np.float32),
+    )
 
 
 @pytest.mark.parametrize("train_words", [False, True])
 @pytest.mark.parametrize("n_texts", [0, 1, 5, 16, 40])
 @pytest.mark.parametrize(("n_dims", "n_negatives"), [(1, 1), (7, 4), (32, 5), (100, 9)])
 def test_a_pass_is_that_of_the_formulas(rng, n_texts, n_dims, n_negatives, train_words):
-    given, vectors = random_case(rng, n_texts, n_dims, n_negatives)
+    case = draw_case(rng, n_texts, n_dims, n_negatives)
 
-    found = passes(given, train_words, vectors)
+    vectors, A = case.run(train_words)
 
-    right = passes(given, train_words, vectors, of=pv_dbow_plainly, dtype=np.float64)
-    for array, expected in zip(found, right):
-        assert_allclose(array, expected, atol=2e-4)
+    plain_vectors, plain_A = case.run_plainly(train_words)
+    assert_allclose(vectors, plain_vectors, atol=2e-4)
+    assert_allclose(A, plain_A, atol=2e-4)
 
 
 def test_several_passes_are_as_one_after_the_other(rng):
-    given, vectors = random_case(rng, 20, 12, 5, n_epochs=3)
-    (members, states), *parts, rates = given
-    together, _ = passes(given, False, vectors)
+    case = draw_case(rng, 20, 12, 5, n_epochs=3)
+    together, _ = case.run()
 
-    for epoch in range(3):
-        part = [(members, states[epoch : epoch + 1]), *parts, rates[epoch : epoch + 1]]
-        vectors, _ = passes(part, False, vectors)
+    vectors = case.vectors
+    for state, rate in zip(case.states, case.rates):
+        one_pass = case._replace(states=state[None], rates=rate[None], vectors=vectors)
+        vectors, _ = one_pass.run()
 
     assert_array_equal(vectors, together)
 
 
 def test_a_vector_does_not_depend_on_the_company(rng):
-    given, vectors = random_case(rng, 16, 40, 5)
-    (_, states), *parts = given
-    together, _ = passes(given, False, vectors)
+    case = draw_case(rng, 16, 40, 5)
+    together, _ = case.run()
 
     for text in range(16):
         members = np.full((1, GROUP_SIZE), -1)
         members[0, 0] = text
-        alone, _ = passes([(members, states), *parts], False, vectors)
+        alone, _ = case._replace(members=members).run()
         assert_array_equal(alone[text], together[text])
 
 
 def test_vectors_are_inferred_without_the_compiled_code(rng, monkeypatch):
-    given, vectors = random_case(rng, 20, 12, 5)
-    expected, _ = passes(given, False, vectors)
+    case = draw_case(rng, 20, 12, 5)
+    expected, _ = case.run()
 
     monkeypatch.setattr(kernel, "needs_twins", lambda: True)
+    vectors, _ = case.run()
 
-    assert_allclose(passes(given, False, vectors)[0], expected, atol=2e-4)
+    assert_allclose(vectors, expected, atol=2e-4)
 
 
 def test_several_calls_give_the_same(rng, monkeypatch):
-    given, vectors = random_case(rng, 80, 8, 3)
-    expected = passes(given, True, vectors)
+    case = draw_case(rng, 80, 8, 3)
+    expected_vectors, expected_A = case.run(train_words=True)
 
     monkeypatch.setattr(kernel, "_BATCH_PASSES", 2)
+    vectors, A = case.run(train_words=True)
 
-    for array, other in zip(passes(given, True, vectors), expected):
-        assert_array_equal(array, other)
+    assert_array_equal(vectors, expected_vectors)
+    assert_array_equal(A, expected_A)
+
+
+def descend_by_gradients(case, train_words):
+    """The vectors and the table after one pass of steps along the gradients of the loss."""
+    words, keep, other, n_negatives = case.noise
+    lengths = np.diff(case.offsets)
+    state = case.states[0].copy()
+    vectors = case.vectors.astype(float)
+    A = case.A.astype(float)
+
+    for t in range(lengths.max()):
+        negatives = words[draw_indices_plainly(state, keep, other, n_negatives)]
+        texts = np.flatnonzero(lengths > t)
+        places = case.offsets[texts] + t
+        own_words = case.ids[places][:, None]  # one of each text
+        drawn = [negatives[None]] * len(texts)
+
+        _, grad_h, grad_A = w_pb_neg_reference.pv_dbow_objective(
+            vectors[texts], own_words, drawn, A
+        )
+        vectors[texts] -= case.rates[0] * grad_h
+        if train_words:
+            A -= case.rates[0] * grad_A
+    return vectors, A
 
 
 @pytest.mark.parametrize("train_words", [False, True])
 def test_a_pass_follows_the_gradients_of_the_loss_at_every_place(rng, train_words):
-    given, vectors = random_case(rng, 3, 6, 5)
-    (_, states), (ids, offsets), A, noise, rates = given
-    expected, table = vectors.astype(float), A.astype(float)
-    state = states[0].copy()
-    for t in range(np.diff(offsets).max()):
-        drawn = noise[0][draw_indices_plainly(state, noise[1], noise[2], 5)]
-        there = np.flatnonzero(np.diff(offsets) > t)
-        own = [ids[offsets[i] + t : offsets[i] + t + 1] for i in there]
-        _, grad_h, grad_A = w_pb_neg_reference.pv_dbow_objective(
-            expected[there], own, [drawn[None]] * len(there), table
-        )
-        expected[there] -= rates[0] * grad_h
-        table -= rates[0] * grad_A * train_words
+    case = draw_case(rng, 3, 6, 5)
 
-    found, found_table = passes(given, train_words, vectors)
+    vectors, A = case.run(train_words)
 
-    assert_allclose(found, expected, atol=5e-5)
-    assert_allclose(found_table, table, atol=5e-5)
+    expected_vectors, expected_A = descend_by_gradients(case, train_words)
+    assert_allclose(vectors, expected_vectors, atol=5e-5)
+    assert_allclose(A, expected_A, atol=5e-5)
 
 
-@pytest.mark.parametrize("what", ["ids", "offsets", "members", "noise words", "aliases"])
-def test_what_is_out_of_range_is_refused(rng, what):
-    given, vectors = random_case(rng, 20, 6, 5)
-    (members, _), (ids, offsets), _, (words, keep, other, _), _ = given
-    if what == "ids":
-        ids[0] = N_WORDS
-    elif what == "offsets":
-        offsets[-1] += 10**6
-    elif what == "members":
-        members[0, 0] = 20
-    elif what == "noise words":
-        words[:] = -1
-    else:
-        keep[:], other[:] = 0.0, 10**9
+# ---- What is refused ----------------------------------------------------------------------------
 
+
+@pytest.fixture
+def case(rng):
+    """Twenty texts and words of six dimensions, in two groups."""
+    return draw_case(rng, 20, 6, 5)
+
+
+def assert_out_of_range(case):
     with pytest.raises(IndexError, match="do not fit a table of 30 words"):
-        passes(given, False, vectors)
+        case.run()
 
 
-def test_arrays_of_other_sizes_are_refused(rng):
-    given, vectors = random_case(rng, 20, 6, 5)
-    (members, states), *parts = given
+def test_ids_of_no_word_are_refused(case):
+    case.ids[0] = N_WORDS
+
+    assert_out_of_range(case)
+
+
+def test_offsets_beyond_the_ids_are_refused(case):
+    case.offsets[-1] += 10**6
+
+    assert_out_of_range(case)
+
+
+def test_members_that_are_no_text_are_refused(case):
+    case.members[0, 0] = 20
+
+    assert_out_of_range(case)
+
+
+def test_negatives_that_are_no_word_are_refused(case):
+    words, *_ = case.noise
+    words[:] = -1
+
+    assert_out_of_range(case)
+
+
+def test_aliases_of_no_word_are_refused(case):
+    _, keep, other, _ = case.noise
+    keep[:] = 0.0
+    other[:] = 10**9
+
+    assert_out_of_range(case)
+
+
+def test_vectors_of_other_texts_are_refused(case):
+    fewer = case._replace(vectors=case.vectors[1:])
 
     with pytest.raises(ValueError, match="do not fit 20 sentences and words of 6 numbers"):
-        passes(given, False, vectors[1:])
+        fewer.run()
+
+
+def test_every_group_must_have_a_state(case):
+    fewer = case._replace(states=case.states[:, 1:])
+
     with pytest.raises(ValueError, match="1 x 2 states that are not 0"):
-        passes([(members, states[:, 1:]), *parts], False, vectors)
+        fewer.run()
+
+
+def test_no_state_may_be_zero(case):
+    zeros = case._replace(states=0 * case.states)
+
     with pytest.raises(ValueError, match="1 x 2 states that are not 0"):
-        passes([(members, 0 * states), *parts], False, vectors)
+        zeros.run()
