@@ -1,5 +1,7 @@
 """Limits on the difference between two error rates: coverage, monotony, two routes."""
 
+import itertools
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -13,7 +15,8 @@ ERROR_RATES = [(p, q) for p in (0.0, 0.02, 0.1, 0.3, 0.6) for q in (0.0, 0.02, 0
 
 def outcomes(n: int) -> list[tuple[int, int]]:
     """All numbers of texts that only the first, and only the second, classifies correctly."""
-    return [(x, y) for x in range(n + 1) for y in range(n + 1 - x)]
+    pairs = itertools.product(range(n + 1), repeat=2)
+    return [(x, y) for x, y in pairs if x + y <= n]
 
 
 def probabilities(n: int, p: float, q: float) -> np.ndarray:
@@ -22,18 +25,30 @@ def probabilities(n: int, p: float, q: float) -> np.ndarray:
     return stats.multinomial.pmf(cells, n, [p, q, 1.0 - p - q])
 
 
+def all_limits(n: int, delta: float) -> np.ndarray:
+    """Of each outcome, (n_outcomes, 2)."""
+    return np.array([difference_limits(x, y, n, delta) for x, y in outcomes(n)])
+
+
+def all_p_values(n: int) -> np.ndarray:
+    """Of each outcome, (n_outcomes,)."""
+    return np.array([difference_p_value(x, y, n) for x, y in outcomes(n)])
+
+
 def largest_probability_of_a_false_limit(limits: np.ndarray, n: int) -> float:
     """Over a grid of error rates; `limits` are those of each outcome, (n_outcomes, 2)."""
-    false = []
+    lower, upper = limits.T
+    largest = 0.0
     for p, q in ERROR_RATES:
-        is_false = (limits[:, 0] > p - q) | (limits[:, 1] < p - q)
-        false.append(probabilities(n, p, q)[is_false].sum())
-    return max(false)
+        is_false = (lower > p - q) | (upper < p - q)
+        false = probabilities(n, p, q)[is_false]
+        largest = max(largest, false.sum())
+    return largest
 
 
 @pytest.mark.parametrize("n", [1, 4, 12, pytest.param(30, marks=pytest.mark.slow)])
 def test_the_limits_hold_for_every_pair_of_error_rates(n):
-    limits = np.array([difference_limits(x, y, n, DELTA) for x, y in outcomes(n)])
+    limits = all_limits(n, DELTA)
 
     assert largest_probability_of_a_false_limit(limits, n) <= DELTA
 
@@ -42,8 +57,8 @@ def test_the_limits_hold_for_every_pair_of_error_rates(n):
 def test_the_limits_of_wald_do_not_hold(n):
     x, y = np.array(outcomes(n)).T
     difference = (x - y) / n
-    standard_error = np.sqrt(np.maximum(x + y - (x - y) ** 2 / n, 0.0)) / n
-    margin = stats.norm.ppf(1.0 - DELTA / 2) * standard_error
+    variance = np.maximum(x + y - n * difference**2, 0.0)
+    margin = stats.norm.ppf(1.0 - DELTA / 2) * np.sqrt(variance) / n
     limits = np.column_stack([difference - margin, difference + margin])
 
     assert largest_probability_of_a_false_limit(limits, n) > 2 * DELTA
@@ -63,28 +78,29 @@ def test_the_limits_hold_for_two_thousand_texts():
 
 @pytest.mark.slow
 def test_twelve_comparisons_that_are_not_paid_for_are_false_too_often():
-    n = 12
-    limits = np.array([difference_limits(x, y, n, 0.5) for x, y in outcomes(n)])
-    one_is_false = largest_probability_of_a_false_limit(limits, n)
+    limits = all_limits(12, 0.5)
+
+    one_is_false = largest_probability_of_a_false_limit(limits, 12)
 
     assert 1.0 - (1.0 - one_is_false) ** 12 > 0.5
 
 
-def test_equal_classifiers_are_called_different_no_more_often_than_allowed():
-    n = 12
-    p_values = np.array([difference_p_value(x, y, n) for x, y in outcomes(n)])
+@pytest.mark.parametrize("rate", [0.01, 0.1, 0.3, 0.5])
+def test_equal_classifiers_are_called_different_no_more_often_than_allowed(rate):
+    p_values = all_p_values(12)
+    probability = probabilities(12, rate, rate)
 
-    for rate in (0.01, 0.1, 0.3, 0.5):
-        probability = probabilities(n, rate, rate)
-        for delta in (0.01, 0.05, 0.2):
-            assert probability[p_values <= delta].sum() <= delta
+    for delta in (0.01, 0.05, 0.2):
+        assert probability[p_values <= delta].sum() <= delta
 
 
 def test_a_side_that_is_chosen_after_looking_is_called_different_too_often():
-    n = 12
-    one_sided = np.array([difference_p_value(x, y, n) / 2 for x, y in outcomes(n)])
+    one_sided = all_p_values(12) / 2
+    is_called_different = one_sided <= 0.05
 
-    assert max(probabilities(n, r, r)[one_sided <= 0.05].sum() for r in (0.1, 0.3, 0.5)) > 0.05
+    probability = probabilities(12, 0.3, 0.3)  # of equal classifiers
+
+    assert probability[is_called_different].sum() > 0.05
 
 
 @pytest.mark.parametrize("counts", [(3, 0, 10), (7, 2, 20), (12, 3, 100), (30, 12, 400)])
@@ -98,29 +114,43 @@ def test_limits_exclude_zero_only_where_the_p_value_is_small(counts):
     assert lower_below > -0.02
 
 
-@pytest.mark.parametrize("n", [7, 25])
-def test_the_statistic_rises_with_x_and_falls_with_y(n):
+@pytest.fixture(scope="module", params=[7, 25])
+def statistics(request):
+    """(is_possible, statistics at many differences) of all x and y, each (n + 1, n + 1)."""
+    n = request.param
     x, y = np.meshgrid(np.arange(n + 1), np.arange(n + 1), indexing="ij")
-    is_possible = x + y <= n
-    for theta in np.linspace(-0.99, 0.99, 45):
-        statistic = score_statistic(x, y, n, theta)
+    differences = np.linspace(-0.99, 0.99, 45)
+    return x + y <= n, [score_statistic(x, y, n, theta) for theta in differences]
+
+
+def test_the_statistic_rises_with_x(statistics):
+    is_possible, of_differences = statistics
+
+    for statistic in of_differences:
         rises = statistic[1:] >= statistic[:-1] - 1e-9
-        falls = statistic[:, 1:] <= statistic[:, :-1] + 1e-9
         assert rises[is_possible[1:]].all()
+
+
+def test_the_statistic_falls_with_y(statistics):
+    is_possible, of_differences = statistics
+
+    for statistic in of_differences:
+        falls = statistic[:, 1:] <= statistic[:, :-1] + 1e-9
         assert falls[is_possible[:, 1:]].all()
 
 
 def test_the_p_value_is_the_maximum_over_error_rates_of_the_probability_of_more_extreme_outcomes():
     """By another route: all outcomes are listed, and error rates are taken from a dense grid."""
-    n, observed = 20, (9, 2)
-    x, y = np.array(outcomes(n)).T
-    statistic = score_statistic(x, y, n, 0.0)
-    threshold = score_statistic(np.float64(9), np.float64(2), n, 0.0)
+    x, y = np.array(outcomes(20)).T
+    statistic = score_statistic(x, y, 20, 0.0)
+    threshold = score_statistic(np.float64(9), np.float64(2), 20, 0.0)
     is_extreme = statistic >= threshold - 1e-9
-    rates = np.linspace(0.03, 0.5, 200)
-    one_sided = max(probabilities(n, rate, rate)[is_extreme].sum() for rate in rates)
+    one_sided = 0.0
+    for rate in np.linspace(0.03, 0.5, 200):
+        extreme = probabilities(20, rate, rate)[is_extreme]
+        one_sided = max(one_sided, extreme.sum())
 
-    p_value = difference_p_value(*observed, n)
+    p_value = difference_p_value(9, 2, 20)
 
     # the rest is what the rectangle costs (a fiftieth) and the safe side of the maximum
     assert 2 * one_sided <= p_value <= 1.06 * 2 * one_sided
