@@ -21,13 +21,20 @@ WORD2VEC_SHAPE = BlockShape(5, 5, 8, 16)
 
 
 class Example(NamedTuple):
-    """Both matrices, tokens with their documents, and the alias table of the noise."""
+    """Arguments of `train_blocks`."""
 
     I: np.ndarray
     O: np.ndarray
     tokens: np.ndarray
     documents: np.ndarray
+    span: Span
+    shape: BlockShape
     noise: tuple[np.ndarray, np.ndarray]
+    seed: int
+
+    def train(self):
+        """Change both matrices; (the loss, the number of pairs)."""
+        return train_blocks(*self)
 
 
 def draw_example(rng, n_words, n_dims, n_tokens=50):
@@ -35,10 +42,11 @@ def draw_example(rng, n_words, n_dims, n_tokens=50):
     I, O = rng.normal(0, 0.5, (2, n_words, n_dims)).astype(np.float32)
     tokens = rng.integers(0, n_words, n_tokens).astype(np.int32)
     documents = np.sort(rng.integers(0, 3, n_tokens))
+    every_token = Span(0, n_tokens, 0.1, 0.1)
 
     thresholds = rng.integers(0, 2**32, n_words).astype(np.uint64)
     aliases = rng.integers(0, n_words, n_words).astype(np.int32)
-    return Example(I, O, tokens, documents, (thresholds, aliases))
+    return Example(I, O, tokens, documents, every_token, WORD2VEC_SHAPE, (thresholds, aliases), 1)
 
 
 def sigmoid(score):
@@ -48,36 +56,51 @@ def sigmoid(score):
 @pytest.mark.parametrize("n_dims", [16, 48, 112, 304])
 @pytest.mark.parametrize("shape", [(3, 5, 4, 8), (5, 15, 8, 40), (1, 1, 1, 3), (30, 6, 2, 10)])
 def test_training_is_that_of_every_pair_by_itself(rng, shape, n_dims):
-    I, O, tokens, documents, noise = draw_example(rng, 12, n_dims)
-    slow_I = I.astype(float)
-    slow_O = O.astype(float)
-    span = Span(2, 47, 0.01, 0.002)
-    arguments = (tokens, documents, span, BlockShape(*shape), noise, 77)
+    example = draw_example(rng, 12, n_dims)
+    fast = example._replace(span=Span(2, 47, 0.01, 0.002), shape=BlockShape(*shape))
+    slow = fast._replace(I=example.I.astype(float), O=example.O.astype(float))
 
-    expected_loss, expected_n_pairs = train_blocks_plainly(slow_I, slow_O, *arguments)
-    loss, n_pairs = train_blocks(I, O, *arguments)
+    loss, n_pairs = fast.train()
 
+    expected_loss, expected_n_pairs = train_blocks_plainly(*slow)
     assert n_pairs == expected_n_pairs
     assert_allclose(loss, expected_loss, rtol=1e-5)
-    assert_allclose(I, slow_I, rtol=1e-3, atol=4e-5)
-    assert_allclose(O, slow_O, rtol=1e-3, atol=4e-5)
+    assert_allclose(fast.I, slow.I, rtol=1e-3, atol=4e-5)
+    assert_allclose(fast.O, slow.O, rtol=1e-3, atol=4e-5)
 
 
-def test_words_that_are_in_no_pair_and_no_sample_do_not_move(rng):
-    I, O, tokens, documents, _ = draw_example(rng, 40, 32)
-    tokens %= 20
-    thresholds = np.full(40, ALWAYS_THE_SAME)
-    thresholds[20:] = 0  # their alias, 0, instead
-    noise = (thresholds, np.zeros(40, np.int32))
-    old_I = I.copy()
-    old_O = O.copy()
+@pytest.fixture
+def trained_half(rng):
+    """(example, old input vectors, old output vectors) after training on the first of 40 words.
 
-    train_blocks(I, O, tokens, documents, Span(0, 50, 0.1, 0.1), WORD2VEC_SHAPE, noise, 1)
+    The others are neither in pairs nor in samples.
+    """
+    example = draw_example(rng, 40, 32)
+    thresholds, aliases = example.noise
+    thresholds[:20] = ALWAYS_THE_SAME
+    thresholds[20:] = 0  # their alias instead
+    aliases[:] = 0
+    example = example._replace(tokens=example.tokens % np.int32(20))
+    old_I = example.I.copy()
+    old_O = example.O.copy()
 
-    assert_array_equal(I[20:], old_I[20:])
-    assert_array_equal(O[20:], old_O[20:])
-    has_moved = (old_I != I).any(axis=1)
-    assert has_moved[tokens].all()
+    example.train()
+
+    return example, old_I, old_O
+
+
+def test_words_that_are_in_no_pair_and_no_sample_do_not_move(trained_half):
+    example, old_I, old_O = trained_half
+
+    assert_array_equal(example.I[20:], old_I[20:])
+    assert_array_equal(example.O[20:], old_O[20:])
+
+
+def test_words_that_are_in_pairs_move(trained_half):
+    example, old_I, _ = trained_half
+
+    has_moved = (old_I != example.I).any(axis=1)
+    assert has_moved[example.tokens].all()
 
 
 @pytest.mark.parametrize("score", [-80.0, -20.0, -5.0, 0.0, 5.0, 20.0, 80.0])
@@ -87,17 +110,23 @@ def test_the_loss_of_extreme_scores_neither_overflows_nor_vanishes(score):
     I[:2, 0] = 1.0
     O = np.zeros((3, 16), np.float32)
     O[:, 0] = score
-    tokens = np.array([0, 1], np.int32)
-    documents = np.array([0, 0])
-    noise = (np.zeros(3, np.uint64), np.full(3, 2, np.int32))
-
-    loss, n_pairs = train_blocks(
-        I, O, tokens, documents, Span(0, 1, 1.0, 1.0), BlockShape(1, 3, 1, 3), noise, 5
+    always_the_third = (np.zeros(3, np.uint64), np.full(3, 2, np.int32))
+    example = Example(
+        I,
+        O,
+        tokens=np.array([0, 1], np.int32),
+        documents=np.array([0, 0]),
+        span=Span(0, 1, 1.0, 1.0),
+        shape=BlockShape(1, 3, 1, 3),
+        noise=always_the_third,
+        seed=5,
     )
 
-    assert n_pairs == 1
+    loss, n_pairs = example.train()
+
     positive_loss = np.logaddexp(0, -score)
     negative_loss = 3 * np.logaddexp(0, score)
+    assert n_pairs == 1
     assert_allclose(loss, positive_loss + negative_loss, rtol=1e-6)
     assert_allclose(O[0, 0] - score, sigmoid(-score), rtol=1e-5, atol=1e-5)
     assert_allclose(O[2, 0] - score, -3 * sigmoid(score), rtol=1e-5, atol=1e-5)
@@ -147,12 +176,12 @@ def test_a_seed_gives_the_bits_that_it_has_always_given():
 
 
 def test_no_centres_are_no_pairs(rng):
-    I, O, tokens, documents, noise = draw_example(rng, 12, 16)
-    empty_span = Span(7, 7, 0.1, 0.1)
+    example = draw_example(rng, 12, 16)._replace(span=Span(7, 7, 0.1, 0.1))
 
-    loss, n_pairs = train_blocks(I, O, tokens, documents, empty_span, WORD2VEC_SHAPE, noise, 1)
+    loss, n_pairs = example.train()
 
-    assert (loss, n_pairs) == (0.0, 0)
+    assert loss == 0.0
+    assert n_pairs == 0
 
 
 @pytest.mark.parametrize(
@@ -170,10 +199,7 @@ def test_no_centres_are_no_pairs(rng):
     ],
 )
 def test_arguments_that_do_not_fit_together_are_rejected(rng, changed, message):
-    arguments = draw_example(rng, 12, 16)._asdict()
-    arguments["span"] = Span(0, 50, 0.1, 0.1)
-    arguments["shape"] = WORD2VEC_SHAPE
-    arguments["seed"] = 1
+    example = draw_example(rng, 12, 16)._replace(**changed)
 
     with pytest.raises(ValueError, match=message):
-        train_blocks(**arguments | changed)
+        example.train()
