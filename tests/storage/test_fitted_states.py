@@ -1,11 +1,12 @@
 """What `fit` learned: a fit that fails leaves it as it was, and saving keeps every field of it."""
 
 from collections.abc import Callable
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 
 from helpers import assert_same_state
 from pacsent import (
@@ -37,9 +38,10 @@ def reviews(n_texts, seed=0):
     labels = rng.choice(["bad", "good"], n_texts)
     texts = []
     for place, label in enumerate(labels):
-        words = [*rng.choice(GOOD if label == "good" else BAD, 2), *rng.choice(OTHER, 4)]
+        opinions = rng.choice(GOOD if label == "good" else BAD, 2)
+        others = rng.choice(OTHER, 4)
         names = [f"{letter}{place}" for letter in "abcd"]
-        texts.append(" ".join([*words, *names]))
+        texts.append(" ".join([*opinions, *others, *names]))
     return texts, labels.tolist()
 
 
@@ -52,10 +54,47 @@ def interrupt(*arguments, **options):
 def words():
     """Word vectors of three dimensions, of which the first tells good words from bad ones."""
     names = OTHER + GOOD + BAD
-    table = np.random.default_rng(0).normal(size=(len(names), 3)).astype(np.float32)
+    counts = range(len(names), 0, -1)
+    rng = np.random.default_rng(0)
+    table = rng.normal(size=(len(names), 3)).astype(np.float32)
     table[-8:-4, 0] += 2
     table[-4:, 0] -= 2
-    return WordVectors(Vocabulary(names, range(len(names), 0, -1)), table, table[::-1].copy())
+    return WordVectors(Vocabulary(names, counts), table, table[::-1].copy())
+
+
+@pytest.fixture(scope="module")
+def text_classifier(words):
+    """A classifier that is fitted to reviews."""
+    return TextClassifier(words, n_jobs=1).fit(*reviews(160))
+
+
+@pytest.fixture
+def index(words):
+    """An index of sixty reviews, certified on twenty of them."""
+    texts, _ = reviews(60)
+    index = Index(words, chunk=True)
+    index.add(texts, metadata=[{"place": place} for place in range(60)])
+    index.certify(texts[:20], range(20), random_state=0)
+    return index
+
+
+@pytest.fixture
+def trainer():
+    """Word vectors of reviews, trained in one pass."""
+    texts, _ = reviews(60)
+    trainer = SkipGram(4, n_epochs=1, min_count=1, n_jobs=1, random_state=0)
+    return trainer.fit(texts)
+
+
+@pytest.fixture
+def saved_and_loaded(tmp_path):
+    """saved_and_loaded(model) -> the model as it is read from where it was saved."""
+
+    def reopen(model):
+        folder = save(model, tmp_path / "model")
+        return load(folder)
+
+    return reopen
 
 
 # ---- A fit that fails ---------------------------------------------------------------------------
@@ -92,17 +131,18 @@ def test_a_fit_that_fails_leaves_a_classifier_as_it_was(words, failure, certifie
         monkeypatch.setattr(fitting, "solve", interrupt)
 
     new_texts, new_labels = reviews(160, seed=1)
+    changed_labels = failure.change_labels(new_labels)
     with pytest.raises(failure.error):
-        classifier.fit(new_texts, failure.change_labels(new_labels))
+        classifier.fit(new_texts, changed_labels)
 
     assert classifier.fitted_ is fitted
-    np.testing.assert_array_equal(classifier.predict_proba(texts), probabilities)
+    assert_array_equal(classifier.predict_proba(texts), probabilities)
 
 
 def test_a_calibration_that_fails_leaves_the_certificate_as_it_was(words):
     texts, labels = reviews(160)
-    classifier = CertifiedClassifier(TextClassifier(words, n_jobs=1), random_state=0)
-    classifier.fit(texts, labels)
+    model = TextClassifier(words, n_jobs=1)
+    classifier = CertifiedClassifier(model, random_state=0).fit(texts, labels)
     fitted = classifier.fitted_
     sets = classifier.predict_set(texts[:20], error=0.2)
 
@@ -113,22 +153,34 @@ def test_a_calibration_that_fails_leaves_the_certificate_as_it_was(words):
     assert classifier.predict_set(texts[:20], error=0.2) == sets
 
 
-@pytest.mark.parametrize("failing", ["add", "update", "delete", "certify"])
-def test_a_change_that_fails_leaves_an_index_as_it_was(words, failing):
+def add_a_number(index):
+    index.add(["a new film", 3])
+
+
+def update_an_unknown_row(index):
+    index.update([0, 1000], ["one", "two"])
+
+
+def delete_an_unknown_row(index):
+    index.delete([0, 1000])
+
+
+def certify_with_an_answer_too_few(index):
+    texts, _ = reviews(20)
+    index.certify(texts, range(19))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [add_a_number, update_an_unknown_row, delete_an_unknown_row, certify_with_an_answer_too_few],
+)
+def test_a_change_that_fails_leaves_an_index_as_it_was(index, change):
     texts, _ = reviews(60)
-    index = Index(words)
-    index.add(texts, metadata=[{"place": place} for place in range(60)])
-    certificate = index.certify(texts[:20], range(20), random_state=0)
+    certificate = index.certificate_
     hits = index.search(texts, k=3)
-    calls = {
-        "add": lambda: index.add(["a new film", 3]),
-        "update": lambda: index.update([0, 1000], ["one", "two"]),
-        "delete": lambda: index.delete([0, 1000]),
-        "certify": lambda: index.certify(texts[:20], range(19)),
-    }
 
     with pytest.raises((ValueError, TypeError, KeyError)):
-        calls[failing]()
+        change(index)
 
     assert len(index) == 60
     assert index.search(texts, k=3) == hits
@@ -136,109 +188,102 @@ def test_a_change_that_fails_leaves_an_index_as_it_was(words, failing):
     assert index.add(["the next film"]).tolist() == [60]
 
 
-def test_an_interrupted_training_leaves_word_vectors_as_they_were(monkeypatch):
-    texts, _ = reviews(60)
-    trainer = SkipGram(4, n_epochs=1, min_count=1, n_jobs=1, random_state=0).fit(texts)
-    fitted = (trainer.word_vectors_, trainer.vocabulary_, trainer.loss_)
-    input_vectors = trainer.word_vectors_.input_vectors.copy()
+def test_an_interrupted_training_leaves_word_vectors_as_they_were(trainer, monkeypatch):
+    word_vectors = trainer.word_vectors_
+    vocabulary = trainer.vocabulary_
+    loss = trainer.loss_
+    input_vectors = word_vectors.input_vectors.copy()
     monkeypatch.setattr(skipgram, "train_on_cpu", interrupt)
 
     with pytest.raises(KeyboardInterrupt):
-        trainer.fit(texts[:30])
+        trainer.fit(["a good film"] * 30)
 
-    assert (trainer.word_vectors_, trainer.vocabulary_, trainer.loss_) == fitted
-    np.testing.assert_array_equal(trainer.word_vectors_.input_vectors, input_vectors)
+    assert trainer.word_vectors_ is word_vectors
+    assert trainer.vocabulary_ is vocabulary
+    assert trainer.loss_ == loss
+    assert_array_equal(word_vectors.input_vectors, input_vectors)
 
 
 def test_an_interrupted_fit_leaves_sentence_vectors_as_they_were(words, monkeypatch):
     texts, _ = reviews(60)
-    vectorizer = make_encoder("w-PB-neg", words, n_epochs=1, n_jobs=1, random_state=0).fit(texts)
-    vectors = vectorizer.transform(texts)
+    vectorizer = make_encoder("w-PB-neg", words, n_epochs=1, n_jobs=1, random_state=0)
+    vectors = vectorizer.fit_transform(texts)
     monkeypatch.setattr(w_pb_neg, "train", interrupt)
 
     with pytest.raises(KeyboardInterrupt):
         vectorizer.fit(texts[:30])
 
-    np.testing.assert_array_equal(vectorizer.transform(texts), vectors)
+    assert_array_equal(vectorizer.transform(texts), vectors)
 
 
 # ---- Every field is saved -----------------------------------------------------------------------
 
 
-def test_every_field_of_a_text_classifier_is_saved(words, tmp_path):
+def test_every_field_of_a_text_classifier_is_saved(text_classifier, saved_and_loaded):
+    loaded = saved_and_loaded(text_classifier)
+
+    assert_same_state(loaded.fitted_, text_classifier.fitted_)
+
+
+def test_every_field_of_a_multilabel_classifier_is_saved(words, saved_and_loaded):
     texts, labels = reviews(160)
-    classifier = TextClassifier(words, n_jobs=1).fit(texts, labels)
-
-    loaded = load(save(classifier, tmp_path / "model"))
-
-    assert_same_state(loaded.fitted_, classifier.fitted_)
-
-
-def test_every_field_of_a_multilabel_classifier_is_saved(words, tmp_path):
-    texts, labels = reviews(160)
-    sets = [{label, "long"} if place % 3 == 0 else {label} for place, label in enumerate(labels)]
+    sets = [{label} for label in labels]
+    for own_labels in sets[::3]:
+        own_labels.add("long")
     classifier = TextClassifier(words, n_jobs=1).fit(texts, sets)
 
-    loaded = load(save(classifier, tmp_path / "model"))
+    loaded = saved_and_loaded(classifier)
 
     assert_same_state(loaded.fitted_, classifier.fitted_)
 
 
-@pytest.mark.parametrize("repeated", [False, True], ids=["distinct texts", "texts repeat"])
-def test_every_field_of_a_certified_classifier_is_saved(words, tmp_path, repeated):
+@pytest.mark.parametrize("n_repeated", [0, 80], ids=["distinct texts", "texts repeat"])
+def test_every_field_of_a_certified_classifier_is_saved(words, saved_and_loaded, n_repeated):
     texts, labels = reviews(160)
-    if repeated:
-        texts += texts[:80]
-        labels += labels[:80]
+    texts += texts[:n_repeated]
+    labels += labels[:n_repeated]
     model = TextClassifier(words, n_jobs=1)
     classifier = CertifiedClassifier(model, randomized_tests=True, random_state=0)
     classifier.fit(texts, labels)
-    assert bool(classifier.calibration_.members) == repeated
+    assert bool(classifier.calibration_.members) == bool(n_repeated)
 
-    loaded = load(save(classifier, tmp_path / "model"))
+    loaded = saved_and_loaded(classifier)
 
     assert_same_state(loaded.fitted_, classifier.fitted_)
 
 
 @pytest.mark.parametrize("method", ["PB-neg", "w-PB-neg", "PV-DBOW", "PB-01", "SIF", "uSIF"])
-def test_every_field_of_a_sentence_method_is_saved(words, tmp_path, method):
+def test_every_field_of_a_sentence_method_is_saved(words, saved_and_loaded, method):
     texts, _ = reviews(60)
     vectorizer = make_encoder(method, words).fit(texts)
 
-    loaded = load(save(vectorizer, tmp_path / "model"))
+    loaded = saved_and_loaded(vectorizer)
 
     assert_same_state(loaded._fitted, vectorizer._fitted)
 
 
-def test_every_field_of_an_index_is_saved(words, tmp_path):
-    texts, _ = reviews(60)
-    index = Index(words, chunk=True)
-    index.add(texts, metadata=[{"place": place} for place in range(60)])
-    index.certify(texts[:20], range(20), random_state=0)
-
-    loaded = load(save(index, tmp_path / "model"))
+def test_every_field_of_an_index_is_saved(index, saved_and_loaded):
+    loaded = saved_and_loaded(index)
 
     assert_same_state(loaded._snapshot, index._snapshot)
     assert_same_state(loaded.calibration_, index.calibration_)
     assert_same_state(loaded.certificate_, index.certificate_)
 
 
-def test_every_field_of_word_vectors_is_saved(tmp_path):
-    texts, _ = reviews(60)
-    trained = SkipGram(4, n_epochs=1, min_count=1, n_jobs=1, random_state=0).fit(texts)
+def test_every_field_of_word_vectors_is_saved(trainer, saved_and_loaded):
+    loaded = saved_and_loaded(trainer.word_vectors_)
 
-    loaded = load(save(trained.word_vectors_, tmp_path / "model"))
-
-    assert_same_state(loaded, trained.word_vectors_)
-    assert loaded.training == trained.word_vectors_.training
+    assert_same_state(loaded, trainer.word_vectors_)
+    assert loaded.training == trainer.word_vectors_.training
 
 
-def test_a_field_that_is_lost_is_noticed(words):
-    texts, labels = reviews(160)
-    fitted = TextClassifier(words, n_jobs=1).fit(texts, labels).fitted_
-    changed = {"min_coverage": 0.123, "selection": {}, "target_type": "sets", "classes": None}
-    assert is_dataclass(fitted) and changed.keys() < {item.name for item in fields(fitted)}
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("min_coverage", 0.123), ("selection", {}), ("target_type", "sets"), ("classes", None)],
+)
+def test_a_field_that_is_lost_is_noticed(text_classifier, name, value):
+    fitted = text_classifier.fitted_
+    changed = replace(fitted, **{name: value})
 
-    for name, value in changed.items():
-        with pytest.raises(AssertionError, match=name):
-            assert_same_state(replace(fitted, **{name: value}), fitted)
+    with pytest.raises(AssertionError, match=name):
+        assert_same_state(changed, fitted)
