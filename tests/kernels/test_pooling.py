@@ -1,5 +1,8 @@
 """Pooling and Adam: the compiled code against NumPy, and what it refuses."""
 
+from itertools import pairwise
+from typing import NamedTuple
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -10,17 +13,35 @@ from pacsent.kernels.pooling import adam_step, adam_step_plainly, pool_rows, poo
 N_ROWS = 40
 
 
-def random_case(rng, dtype, n_dims, is_weighted):
-    """Arguments of `pool_rows`: empty texts, texts shorter and longer than a block of tokens."""
+class Case(NamedTuple):
+    """Arguments of `pool_rows`."""
+
+    ids: np.ndarray
+    offsets: np.ndarray
+    table: np.ndarray
+    weights: np.ndarray | None
+    scale: np.ndarray
+    out: np.ndarray
+
+
+def draw_case(rng, dtype, n_dims, is_weighted=True):
+    """Empty texts, texts shorter and longer than a block of tokens."""
     lengths = np.array([0, 1, 3, 4, 5, 8, 130, 0, 64, 7])
     offsets = np.concatenate([[0], np.cumsum(lengths)])
     ids = rng.integers(0, N_ROWS, offsets[-1]).astype(np.int32)
     table = rng.normal(size=(N_ROWS, n_dims)).astype(dtype)
+
     real = np.float64 if dtype == np.float64 else np.float32
-    weights = rng.uniform(size=N_ROWS).astype(real) if is_weighted else None
+    weights = rng.uniform(size=N_ROWS).astype(real)
     scale = rng.uniform(size=lengths.size).astype(real)
     out = rng.normal(size=(lengths.size, n_dims)).astype(real)
-    return ids, offsets, table, weights, scale, out
+    return Case(ids, offsets, table, weights if is_weighted else None, scale, out)
+
+
+@pytest.fixture
+def case(rng):
+    """A case of eight dimensions in single precision, with weights."""
+    return draw_case(rng, np.float32, 8)
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
@@ -28,36 +49,39 @@ def random_case(rng, dtype, n_dims, is_weighted):
 @pytest.mark.parametrize("add", [False, True])
 @pytest.mark.parametrize("n_dims", [0, 1, 5, 16, 31, 32, 100, 300, 1025, 2100])
 def test_pooled_rows_are_the_weighted_sums(rng, dtype, is_weighted, add, n_dims):
-    *given, out = random_case(rng, dtype, n_dims, is_weighted)
-    expected = out.astype(np.float64)
-    pool_rows_plainly(*given, expected, add)
+    case = draw_case(rng, dtype, n_dims, is_weighted)
+    plain = case._replace(out=case.out.astype(np.float64))
 
-    pool_rows(*given, out, add)
+    pool_rows(*case, add)
 
+    pool_rows_plainly(*plain, add)
     tolerance = 1e-12 if dtype == np.float64 else 2e-5
-    assert_allclose(out, expected, rtol=tolerance, atol=tolerance)
+    assert_allclose(case.out, plain.out, rtol=tolerance, atol=tolerance)
+
+
+def sum_in_fours(rows):
+    """Of four rows at a time, (a + b) + (c + d), then of single ones."""
+    total = np.zeros_like(rows[0])
+    n_whole = len(rows) // 4 * 4
+    for a, b, c, d in rows[:n_whole].reshape(-1, 4, total.size):
+        total += (a + b) + (c + d)
+    for row in rows[n_whole:]:
+        total += row
+    return total
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_sums_are_rounded_in_the_same_order_on_every_processor(rng, dtype):
-    """Four rows at a time, (a + b) + (c + d), then single ones; 64 tokens on their own."""
-    ids, offsets, table, weights, scale, out = random_case(rng, dtype, 37, False)
-    expected = np.zeros_like(out)
-    for s in range(scale.size):
-        own = ids[offsets[s] : offsets[s + 1]]
-        rows = table[own]
-        for block in np.split(rows, range(64, len(rows), 64)):
-            total = np.zeros(37, dtype)
-            n_whole = len(block) // 4 * 4
-            for a, b, c, d in block[:n_whole].reshape(-1, 4, 37):
-                total += (a + b) + (c + d)
-            for row in block[n_whole:]:
-                total += row
-            expected[s] += scale[s] * total
+    case = draw_case(rng, dtype, 37, is_weighted=False)
 
-    pool_rows(ids, offsets, table, weights, scale, out)
+    pool_rows(*case)
 
-    assert_array_equal(out, expected)
+    expected = np.zeros_like(case.out)
+    for text, (start, end) in enumerate(pairwise(case.offsets)):
+        for begin in range(start, end, 64):  # 64 tokens on their own
+            own_ids = case.ids[begin : min(begin + 64, end)]
+            expected[text] += case.scale[text] * sum_in_fours(case.table[own_ids])
+    assert_array_equal(case.out, expected)
 
 
 @pytest.mark.parametrize("n_dims", [1, 16])
@@ -75,61 +99,58 @@ def test_every_half_precision_number_is_widened_exactly(n_dims):
 
 
 def test_a_bound_table_gives_the_same(rng):
-    ids, offsets, table, weights, scale, out = random_case(rng, np.float16, 12, True)
-    bound = np.empty_like(out)
+    case = draw_case(rng, np.float16, 12)
+    bound = case._replace(table=BoundArray(case.table), out=np.empty_like(case.out))
 
-    pool_rows(ids, offsets, table, weights, scale, out)
-    pool_rows(ids, offsets, BoundArray(table), weights, scale, bound)
+    pool_rows(*case)
+    pool_rows(*bound)
 
-    assert_array_equal(bound, out)
+    assert_array_equal(bound.out, case.out)
 
 
 @pytest.mark.parametrize("wrong_id", [-1, N_ROWS, 2**31 - 1])
 @pytest.mark.parametrize("place", [0, 70, -1])
-def test_ids_of_another_table_are_refused(rng, wrong_id, place):
-    ids, *given = random_case(rng, np.float32, 8, False)
-    ids[place] = wrong_id
+def test_ids_of_another_table_are_refused(case, wrong_id, place):
+    case.ids[place] = wrong_id
 
     with pytest.raises(IndexError, match="do not fit a table of 40 rows"):
-        pool_rows(ids, *given)
+        pool_rows(*case)
 
 
 @pytest.mark.parametrize(("place", "offset"), [(0, -1), (-1, 10**9)])
-def test_offsets_of_other_ids_are_refused(rng, place, offset):
-    ids, offsets, *given = random_case(rng, np.float32, 8, False)
-    offsets[place] = offset
+def test_offsets_of_other_ids_are_refused(case, place, offset):
+    case.offsets[place] = offset
 
     with pytest.raises(IndexError, match="ids or offsets of the texts do not fit"):
-        pool_rows(ids, offsets, *given)
+        pool_rows(*case)
 
 
-def test_results_of_other_dimensions_are_refused(rng):
-    *given, out = random_case(rng, np.float32, 8, True)
-    narrow = out[:, :7].copy()
+def test_results_of_other_dimensions_are_refused(case):
+    narrow = case.out[:, :7].copy()
 
     with pytest.raises(ValueError, match=r"results of shape \(10, 7\) and 10 scales"):
-        pool_rows(*given, narrow)
+        pool_rows(*case._replace(out=narrow))
 
 
-def test_scales_of_other_texts_are_refused(rng):
-    *given, scale, out = random_case(rng, np.float32, 8, True)
+def test_scales_of_other_texts_are_refused(case):
+    fewer = case.scale[1:]
 
     with pytest.raises(ValueError, match=r"results of shape \(10, 8\) and 9 scales"):
-        pool_rows(*given, scale[1:], out)
+        pool_rows(*case._replace(scale=fewer))
 
 
-def test_weights_of_other_rows_are_refused(rng):
-    ids, offsets, table, weights, scale, out = random_case(rng, np.float32, 8, True)
+def test_weights_of_other_rows_are_refused(case):
+    fewer = case.weights[1:]
 
     with pytest.raises(ValueError, match="39 weights for 40 rows"):
-        pool_rows(ids, offsets, table, weights[1:], scale, out)
+        pool_rows(*case._replace(weights=fewer))
 
 
-def test_results_of_another_type_are_refused(rng):
-    ids, offsets, table, *others = random_case(rng, np.float32, 8, True)
+def test_results_of_another_type_are_refused(case):
+    wide_table = case.table.astype(float)
 
     with pytest.raises(Exception, match="array of float32 was passed for one of float64"):
-        pool_rows(ids, offsets, table.astype(float), *others)
+        pool_rows(*case._replace(table=wide_table))
 
 
 @pytest.mark.parametrize("n_dims", [1, 7, 64])
