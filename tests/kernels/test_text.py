@@ -1,14 +1,13 @@
 """Words, hash tables and tokenisers: the compiled code against Python and hand-made cases."""
 
 import os
-import subprocess
-import sys
 from itertools import chain, pairwise
 
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
+from helpers import run_python
 from pacsent.kernels import text
 from pacsent.text.normalize import tokenise_paper, tokenise_unicode
 from pacsent.words import Vocabulary, text_encoding
@@ -97,11 +96,20 @@ def test_the_first_id_of_a_repeated_word_is_returned(build):
     assert repeated == len(WORDS) + 1
 
 
-def test_keys_counted_by_hand():
-    assert text.key_plainly(b"ab") == 1 + (2 << 5)
-    assert text.key_plainly(b"zzzzzzzzzzzz") == 0b11010 * sum(32**i for i in range(12))
-    assert text.key_plainly(b"") == 0xCBF29CE484222325  # FNV-1a has its highest bit set
-    assert text.key_plainly(b"A") == 0xAF63FC4C860222EC  # of the tables of FNV-1a
+LETTER_Z = 26
+
+
+@pytest.mark.parametrize(
+    ("word", "key"),
+    [
+        (b"ab", 1 + (2 << 5)),
+        (b"zzzzzzzzzzzz", LETTER_Z * sum(32**i for i in range(12))),
+        (b"", 0xCBF29CE484222325),  # FNV-1a has its highest bit set
+        (b"A", 0xAF63FC4C860222EC),  # of the tables of FNV-1a
+    ],
+)
+def test_keys_counted_by_hand(word, key):
+    assert text.key_plainly(word) == key
 
 
 @pytest.mark.parametrize("slots", [0, 1, 2, 6])
@@ -141,14 +149,12 @@ def test_words_are_found_across_blocks_and_pieces_of_any_bytes(rng, size):
 
     encoded = encode_bytes(Vocabulary(words), data, bounds)
 
-    starts_and_ends = pairwise(encoded.offsets)
-    for block, tokens, (start, end), n_unknown in zip(
-        blocks, tokens_of_blocks, starts_and_ends, encoded.n_unknown, strict=True
-    ):
-        known_tokens = [token for token in tokens if token in words]
-        assert [words[i] for i in encoded.ids[start:end]] == known_tokens
-        n_dropped = count_dropped(block.decode("utf-8", "replace"))
-        assert n_unknown == len(tokens) - len(known_tokens) + n_dropped
+    for i, (start, end) in enumerate(pairwise(encoded.offsets)):
+        known_tokens = [token for token in tokens_of_blocks[i] if token in words]
+        n_dropped = count_dropped(blocks[i].decode("utf-8", "replace"))
+        n_unknown = len(tokens_of_blocks[i]) - len(known_tokens) + n_dropped
+        assert [words[id_] for id_ in encoded.ids[start:end]] == known_tokens
+        assert encoded.n_unknown[i] == n_unknown
 
 
 @pytest.mark.parametrize("encode", ["encode_paper", "encode_ascii"])
@@ -180,19 +186,26 @@ def test_subwords_counted_by_hand():
     assert encoded.n_unknown.tolist() == [1, 1, 0, 0]  # f-il-m: the longest part is taken
 
 
-@pytest.mark.parametrize("normalize", ["paper", "unicode"])
-@pytest.mark.parametrize("unknown", ["drop", "pieces"])
-@pytest.mark.parametrize("max_dict", [-1, 1 << 12])
-def test_texts_have_the_ids_of_their_token_lists(rng, monkeypatch, normalize, unknown, max_dict):
-    words = ["film", "good", "a", "bad", "don't", "naïve", "0", "one", "supercalifragilistic", "6"]
+def draw_sentences(rng, words):
+    """Twenty texts of up to 29 words, with other characters between them."""
     separators = [" ", "  ", ", ", "!", "-"]
     texts = []
     for n_words in rng.integers(0, 30, 20):
         drawn_words = rng.choice(words, n_words)
         drawn_separators = rng.choice(separators, n_words)
-        texts.append("".join(map("".join, zip(drawn_words, drawn_separators))))
+        pairs = np.column_stack([drawn_words, drawn_separators])
+        texts.append("".join(pairs.ravel()))
+    return texts
+
+
+@pytest.mark.parametrize("normalize", ["paper", "unicode"])
+@pytest.mark.parametrize("unknown", ["drop", "pieces"])
+@pytest.mark.parametrize("max_dict", [-1, 1 << 12])
+def test_texts_have_the_ids_of_their_token_lists(rng, monkeypatch, normalize, unknown, max_dict):
+    words = ["film", "good", "a", "bad", "don't", "naïve", "0", "one", "supercalifragilistic", "6"]
     known_words = [*words[:4], *"bcdefghs", "##d", "##o", "##ne", "##ix"]
     vocabulary = Vocabulary(known_words, normalize=normalize, unknown=unknown)
+    texts = draw_sentences(rng, words)
     token_lists = [list(vocabulary.tokens(text)) for text in texts]
 
     monkeypatch.setattr(text_encoding, "_MAX_DICT_CHARACTERS", max_dict)
@@ -201,70 +214,108 @@ def test_texts_have_the_ids_of_their_token_lists(rng, monkeypatch, normalize, un
     assert_all_equal(encoded, vocabulary.encode(token_lists))
 
 
-def test_bytes_in_many_calls_have_the_ids_of_one(rng, monkeypatch):
-    texts = [b"film good " * n_repeats for n_repeats in rng.integers(0, 30, 40)]
-    data, bounds = join_texts(texts)
+@pytest.fixture
+def film_texts(rng):
+    """The bytes and bounds of forty texts of two words, some empty."""
+    return join_texts([b"film good " * n_repeats for n_repeats in rng.integers(0, 30, 40)])
+
+
+def test_bytes_in_many_calls_have_the_ids_of_one(film_texts, monkeypatch):
+    data, bounds = film_texts
     vocabulary = Vocabulary(["film", "a"])
     encoded_at_once = encode_bytes(vocabulary, data, bounds[2:])
 
     monkeypatch.setattr(text_encoding, "_BATCH_BYTES", 100)
     encoded_in_batches = encode_bytes(vocabulary, data, bounds[2:])
-    encoded_nothing = encode_bytes(vocabulary, data, bounds[:1])
 
     assert_all_equal(encoded_in_batches, encoded_at_once)
-    assert encoded_nothing.offsets.tolist() == [0]
+
+
+def test_no_texts_have_no_ids(film_texts):
+    data, bounds = film_texts
+
+    encoded = encode_bytes(Vocabulary(["film", "a"]), data, bounds[:1])
+
+    assert encoded.offsets.tolist() == [0]
+
+
+@pytest.mark.parametrize("size", [0, 1, 7, 500])
+def test_tokens_of_ascii_are_those_of_the_plain_code(rng, size):
+    texts = draw_texts(rng, LIKELY[LIKELY < 128], [size] * 30)
+    data, bounds = join_texts(texts)
+
+    found = text.split_ascii(data, bounds)
+
+    assert_all_equal(found, text.split_ascii_plainly(data, bounds))
 
 
 @pytest.mark.parametrize("size", [0, 1, 7, 500])
 def test_tokens_of_ascii_are_those_of_the_unicode_rules(rng, size):
     texts = draw_texts(rng, LIKELY[LIKELY < 128], [size] * 30)
-    data, bounds = join_texts(texts)
 
-    result = text.split_ascii(data, bounds)
+    token_bytes, starts, ends = text.split_ascii(*join_texts(texts))
 
-    assert_all_equal(result, text.split_ascii_plainly(data, bounds))
-    token_bytes, starts, ends = result
     tokens = [token_bytes[start:end].tobytes().decode() for start, end in pairwise(starts)]
     token_lists = [tokenise_unicode(text.decode()) for text in texts]
+    n_tokens = [len(token_list) for token_list in token_lists]
     assert tokens == list(chain.from_iterable(token_lists))
-    assert ends.tolist() == np.cumsum([*map(len, token_lists)]).tolist()
+    assert ends.tolist() == np.cumsum(n_tokens).tolist()
 
 
 # ---- Growing tables -----------------------------------------------------------------------------
 
 
+class GrowingCount:
+    """A count of the words of texts, by calls that each have room for a few new words."""
+
+    def __init__(self, texts):
+        self.data, self.bounds = join_texts(texts)
+        names, self.offsets = concat_utf8(text.DIGIT_NAMES)
+        self.word_bytes = np.concatenate([names, np.zeros(self.data.size, np.uint8)])
+        self.counts = np.zeros(10, np.int64)
+        self.ids = np.zeros(self.data.size, np.int32)
+        self.ends = np.zeros(len(texts), np.int64)
+        self.state = np.array([0, 0, 0, 10])
+
+    @property
+    def n_ids(self):
+        return self.state[2]
+
+    @property
+    def n_words(self):
+        return self.state[3]
+
+    def call(self):
+        """Count on with more room; whether all texts are counted."""
+        room = np.zeros(text.NEW_WORDS + self.n_words - self.counts.size, np.int64)
+        self.counts = np.concatenate([self.counts, room])
+        self.offsets = np.concatenate([self.offsets, room])
+
+        word_offsets = self.offsets[: self.n_words + 1].copy()
+        n_table_slots = n_slots(self.counts.size)
+        table, _ = text.build_table(self.word_bytes, word_offsets, n_table_slots)
+        words = (table, self.word_bytes, self.offsets)
+        return text.count_paper(
+            self.data, self.bounds, words, self.counts, self.ids, self.ends, self.state
+        )
+
+
 def test_words_are_counted_in_as_many_calls_as_there_is_room_for(rng):
     texts = draw_texts(rng, LIKELY[:11], rng.integers(0, 9000, 12))
-    data, bounds = join_texts(texts)
-    names, offsets = concat_utf8(text.DIGIT_NAMES)
-    word_bytes = np.concatenate([names, np.zeros(data.size, np.uint8)])
-    counts = np.zeros(10, np.int64)
-    ids = np.zeros(data.size, np.int32)
-    ends = np.zeros(len(texts), np.int64)
-    state = np.array([0, 0, 0, 10])
+    count = GrowingCount(texts)
 
-    n_calls = 0
-    is_done = False
-    while not is_done:
-        n_words = state[3]
-        room = np.zeros(text.NEW_WORDS + n_words - counts.size, np.int64)
-        counts = np.concatenate([counts, room])
-        offsets = np.concatenate([offsets, room])
-        word_offsets = offsets[: n_words + 1].copy()
-        table, _ = text.build_table(word_bytes, word_offsets, n_slots(counts.size))
-        words = (table, word_bytes, offsets)
-        is_done = text.count_paper(data, bounds, words, counts, ids, ends, state)
+    n_calls = 1
+    while not count.call():
         n_calls += 1
 
-    plain_words, plain_ids, plain_ends = text.count_paper_plainly(data, bounds)
-    n_ids, n_words = state[2:]
+    words, ids, ends = text.count_paper_plainly(count.data, count.bounds)
     assert n_calls > 2
-    assert ids[:n_ids].tolist() == plain_ids
-    assert ends.tolist() == plain_ends
-    assert_array_equal(counts[:n_words], np.bincount(plain_ids, minlength=n_words))
-    plain_word_bytes, plain_offsets = concat_utf8(plain_words)
-    assert_array_equal(word_bytes[: plain_word_bytes.size], plain_word_bytes)
-    assert_array_equal(offsets[: n_words + 1], plain_offsets)
+    assert count.ids[: count.n_ids].tolist() == ids
+    assert count.ends.tolist() == ends
+    assert_array_equal(count.counts[: count.n_words], np.bincount(ids, minlength=count.n_words))
+    word_bytes, offsets = concat_utf8(words)
+    assert_array_equal(count.word_bytes[: word_bytes.size], word_bytes)
+    assert_array_equal(count.offsets[: count.n_words + 1], offsets)
 
 
 class CountOfOneWord:
@@ -326,13 +377,20 @@ def test_words_are_merged_into_a_table(growing_words):
     assert word_bytes[: offsets[4]].tobytes().decode() == "afilmnaïveb"
 
 
-def test_merging_without_room_is_rejected(growing_words):
+def test_merging_without_room_for_bytes_is_rejected(growing_words):
     table, word_bytes, offsets = growing_words
+    words = (table, word_bytes[:16], offsets)
 
     with pytest.raises(ValueError, match="no room for these words"):
-        text.merge_words(*ADDED_WORDS, (table, word_bytes[:16], offsets), 2)
+        text.merge_words(*ADDED_WORDS, words, 2)
+
+
+def test_merging_without_a_free_slot_is_rejected(growing_words):
+    table, word_bytes, offsets = growing_words
+    words = (table[:8], word_bytes, offsets)
+
     with pytest.raises(ValueError, match="more than 8 words"):
-        text.merge_words(*ADDED_WORDS, (table[:8], word_bytes, offsets), 3)
+        text.merge_words(*ADDED_WORDS, words, 3)
 
 
 FINAL_IDS = np.array([3, -1, 0, -1, 1], np.int32)
@@ -353,18 +411,17 @@ def test_ids_are_renumbered(rng, n_ids):
 @pytest.mark.parametrize("unknown_id", [-1, 5])
 def test_ids_of_no_word_are_not_renumbered(unknown_id):
     ids = np.array([0, unknown_id], np.int32)
+    ends = np.zeros(1, np.int64)
+    message = f"Ids must be numbers of 5 words. Got {unknown_id} instead"
 
-    with pytest.raises(
-        ValueError, match=f"Ids must be numbers of 5 words. Got {unknown_id} instead"
-    ):
-        text.renumber(ids, np.zeros(1, np.int64), FINAL_IDS)
+    with pytest.raises(ValueError, match=message):
+        text.renumber(ids, ends, FINAL_IDS)
 
 
 # ---- Without the library ------------------------------------------------------------------------
 
 
-def test_without_the_library_texts_have_the_same_ids_with_one_warning():
-    code = """
+ENCODING = """
 import warnings
 from pacsent import Vocabulary
 words = ["film", "good", "don't", "a", "##b", "naïve"]
@@ -378,15 +435,12 @@ with warnings.catch_warnings(record=True) as caught:
 print([str(warning.message)[:51] for warning in caught])
 """
 
-    def run(**variables):
-        environment = {**os.environ, **variables}
-        command = [sys.executable, "-c", code]
-        done = subprocess.run(command, capture_output=True, text=True, env=environment)
-        assert done.returncode == 0, done.stderr
-        return done.stdout.splitlines()
 
-    *plain, warning = run(PACSENT_LIBRARY="none")
-    *compiled, no_warning = run()
+def test_without_the_library_texts_have_the_same_ids_with_one_warning():
+    without_library = {**os.environ, "PACSENT_LIBRARY": "none"}
+
+    *plain, warning = run_python(ENCODING, env=without_library).splitlines()
+    *compiled, no_warning = run_python(ENCODING).splitlines()
 
     assert plain == compiled
     assert warning == "['The compiled kernels of pacsent could not be loaded']"
