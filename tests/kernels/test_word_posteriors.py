@@ -1,5 +1,7 @@
 """The stochastic gradients of w-PB-neg: the compiled code against NumPy, and what it refuses."""
 
+from typing import NamedTuple
+
 import numpy as np
 import pytest
 from numpy.lib.recfunctions import structured_to_unstructured
@@ -16,41 +18,88 @@ from pacsent.kernels.word_posteriors import (
 from pacsent.words.noise import alias
 
 N_WORDS = 40
+N_SENTENCES = 50
 
 
-def problem(n_dims=6, n_sentences=50, lengths=(2, 9), seed=0):
-    """Sentences, words away from their priors, negatives."""
-    rng = np.random.default_rng(seed)
-    n_own = rng.integers(*lengths, n_sentences)  # different words
+class Epoch(NamedTuple):
+    """Arguments of `word_sgd`: 50 sentences, words away from their priors, negatives."""
+
+    begins: np.ndarray
+    sentences: EpochSentences
+    words: LazyPosteriors
+    noise: NoiseTable
+    schedule: EpochSchedule
+    memory: Memory
+
+    def run(self):
+        word_posteriors.word_sgd(*self)
+
+    def run_plainly(self):
+        word_posteriors.word_sgd_plainly(*self)
+
+    def in_blocks(self, size, *, eta=0.05, budget=1.0):
+        """The epoch in blocks of some size, with another schedule."""
+        schedule = EpochSchedule(start=3.0, eta=eta, block=size, budget=budget)
+        begins = np.arange(0, N_SENTENCES, size)
+        return self._replace(begins=begins, schedule=schedule)
+
+    def copy(self):
+        """The same epoch, with arrays of its own where running it changes them."""
+        memory = Memory(self.memory.state.copy(), self.memory.line.copy())
+        return self._replace(words=copy_of(self.words), memory=memory)
+
+
+def draw_sentences(rng, n_dims, lengths):
+    n_own = rng.integers(*lengths, N_SENTENCES)  # different words
     words_of_each = [rng.permutation(N_WORDS)[:n] for n in n_own]
     words = np.concatenate(words_of_each).astype(np.int32)
-    sentences = EpochSentences(
+    return EpochSentences(
         starts=np.concatenate([[0], np.cumsum(n_own)]),
         words=words,
         fractions=rng.uniform(0.5, 1.5, words.size) / np.repeat(n_own, n_own),
         n_tokens=2 * n_own,
-        weights=rng.uniform(0.5, 2.0, n_sentences),
-        stiffness=rng.uniform(1.0, 3.0, n_sentences),
-        order=rng.permutation(n_sentences),
-        m=rng.standard_normal((n_sentences, n_dims)).astype(np.float32),
+        weights=rng.uniform(0.5, 2.0, N_SENTENCES),
+        stiffness=rng.uniform(1.0, 3.0, N_SENTENCES),
+        order=rng.permutation(N_SENTENCES),
+        m=rng.standard_normal((N_SENTENCES, n_dims)).astype(np.float32),
     )
 
-    posteriors = LazyPosteriors.at_prior(n_dims, rng.uniform(0.2, 2.0, N_WORDS), lam=2.0)
+
+def draw_posteriors(rng, n_dims):
+    var_P = rng.uniform(0.2, 2.0, N_WORDS)
+    posteriors = LazyPosteriors.at_prior(n_dims, var_P, lam=2.0)
     posteriors.D[...] = 0.3 * rng.standard_normal(posteriors.D.shape)
     posteriors.states["z"] = rng.uniform(1.0, 3.0, N_WORDS)
     posteriors.states["clock"] = rng.uniform(0.0, 4.0, N_WORDS)
+    return posteriors
 
+
+def draw_noise(rng, n_dims):
     A = rng.standard_normal((N_WORDS, n_dims)).astype(np.float32)
     p = rng.dirichlet(np.ones(N_WORDS))
+    keep, other = alias(p)
     mean = np.float32(p @ A)
     moment = np.float32(A.T @ (p[:, None] * A))
     squared_lengths = np.einsum("wd,wd->w", A, A)
-    noise = NoiseTable(A, *alias(p), 5, mean, moment, squared_lengths)
-    return sentences, posteriors, noise
+    return NoiseTable(A, keep, other, 5, mean, moment, squared_lengths)
 
 
-def memory():
-    return Memory(np.array([12345], np.uint64), np.array([0.4, 0.1]))
+def draw_epoch(n_dims=6, lengths=(2, 9)):
+    rng = np.random.default_rng(0)
+    return Epoch(
+        begins=np.arange(0, N_SENTENCES, 4),
+        sentences=draw_sentences(rng, n_dims, lengths),
+        words=draw_posteriors(rng, n_dims),
+        noise=draw_noise(rng, n_dims),
+        schedule=EpochSchedule(start=0.0, eta=0.1, block=4, budget=1.0),
+        memory=Memory(np.array([12345], np.uint64), np.array([0.4, 0.1])),
+    )
+
+
+@pytest.fixture
+def epoch():
+    """Sentences of two to eight different words, of six dimensions."""
+    return draw_epoch()
 
 
 def numbers(states):
@@ -66,49 +115,62 @@ def copy_of(words):
 @pytest.mark.parametrize("n_dims", [6, 37])
 @pytest.mark.parametrize("lengths", [(2, 9), (30, 40)])  # 20 to 320 negatives
 def test_steps_are_those_of_numpy(block, n_dims, lengths):
-    sentences, words, noise = problem(n_dims, lengths=lengths)
-    schedule = EpochSchedule(start=3.0, eta=0.05, block=block, budget=0.2)  # some blocks are cut
-    begins = np.arange(0, 50, block)
-    plain_words, own, plain = copy_of(words), memory(), memory()
+    epoch = draw_epoch(n_dims, lengths).in_blocks(block, budget=0.2)  # some blocks are cut
+    plain = epoch.copy()
 
-    word_posteriors.word_sgd(begins, sentences, words, noise, schedule, own)
-    word_posteriors.word_sgd_plainly(begins, sentences, plain_words, noise, schedule, plain)
+    epoch.run()
+    plain.run_plainly()
 
-    assert own.state == plain.state
-    assert_allclose(own.line, plain.line, atol=1e-5)
-    assert_allclose(words.D, plain_words.D, atol=2e-5)
-    assert_allclose(numbers(words.states), numbers(plain_words.states), rtol=1e-5)
+    assert epoch.memory.state == plain.memory.state
+    assert_allclose(epoch.memory.line, plain.memory.line, atol=1e-5)
+    assert_allclose(epoch.words.D, plain.words.D, atol=2e-5)
+    states = numbers(epoch.words.states)
+    assert_allclose(states, numbers(plain.words.states), rtol=1e-5)
 
 
-def test_large_blocks_are_cut_and_steps_alone_are_shortened():
-    sentences, _, _ = problem()
+@pytest.fixture
+def cut(epoch):
+    """cut(eta) -> the size of a stable block at a learning rate, and what shortens its steps."""
 
-    def cut(eta):
-        return word_posteriors.stable_block_size_plainly(0, 50, sentences, N_WORDS, eta, 1.0)
+    def stable_block_size(eta):
+        return word_posteriors.stable_block_size_plainly(
+            0, N_SENTENCES, epoch.sentences, N_WORDS, eta, 1.0
+        )
 
+    return stable_block_size
+
+
+def test_blocks_of_small_steps_are_whole(cut):
     assert cut(1e-4) == (50, 1.0)
-    assert 1 < cut(0.3)[0] < 50
+
+
+def test_blocks_of_large_steps_are_cut(cut):
+    size, _ = cut(0.3)
+
+    assert 1 < size < 50
+
+
+def test_steps_that_are_too_large_for_one_sentence_are_shortened(cut):
     size, factor = cut(50.0)
+
     assert size == 1
     assert 0.0 < factor < 1.0
 
 
-def test_the_same_seed_gives_the_same_bits_in_calls_of_any_size(monkeypatch):
-    schedule = EpochSchedule(start=3.0, eta=0.05, block=4, budget=1.0)
-    ends = []
-    for call_sentences in (4096, 8):
-        monkeypatch.setattr(word_posteriors, "_CALL_SENTENCES", call_sentences)
-        sentences, words, noise = problem()
-        begins = np.arange(0, 50, 4)
-        word_posteriors.word_sgd(begins, sentences, words, noise, schedule, memory())
-        ends.append(words)
+def test_the_same_seed_gives_the_same_bits_in_calls_of_any_size(epoch, monkeypatch):
+    in_one_call = epoch.in_blocks(4)
+    in_many_calls = in_one_call.copy()
 
-    assert_array_equal(ends[0].D, ends[1].D)
-    assert_array_equal(ends[0].states, ends[1].states)
+    in_one_call.run()
+    monkeypatch.setattr(word_posteriors, "_CALL_SENTENCES", 8)
+    in_many_calls.run()
+
+    assert_array_equal(in_many_calls.words.D, in_one_call.words.D)
+    assert_array_equal(in_many_calls.words.states, in_one_call.words.states)
 
 
-def test_the_penalty_acts_as_in_numpy():
-    _, words, _ = problem()
+def test_the_penalty_acts_as_in_numpy(epoch):
+    words = epoch.words
     plain_words = copy_of(words)
 
     word_posteriors.apply_lazy_decay(words, 3.0)  # some clocks are ahead
@@ -116,119 +178,129 @@ def test_the_penalty_acts_as_in_numpy():
 
     assert_allclose(words.D, plain_words.D, rtol=1e-6)
     assert_allclose(numbers(words.states), numbers(plain_words.states), rtol=1e-12)
-    assert words.states["clock"].min() == 3.0 < words.states["clock"].max()
 
 
-def test_a_thread_that_lags_does_not_turn_a_words_clock_back():
+def test_the_penalty_leaves_clocks_that_are_ahead(epoch):
+    clock = epoch.words.states["clock"].copy()
+
+    word_posteriors.apply_lazy_decay(epoch.words, 3.0)
+
+    assert clock.min() < 3.0 < clock.max()
+    assert_array_equal(epoch.words.states["clock"], np.maximum(clock, 3.0))
+
+
+def test_a_thread_that_lags_does_not_turn_a_words_clock_back(epoch):
     """Two halves of an epoch in either order: the penalty acts once for the time that passed."""
-    sentences, words, noise = problem()
-    sentences = sentences._replace(weights=np.zeros(50))  # only the penalty
-    schedule = EpochSchedule(start=4.0, eta=0.1, block=1, budget=1.0)
-    D = words.D.copy()
-    clock = words.states["clock"].copy()
+    epoch.sentences.weights[:] = 0  # only the penalty
+    epoch = epoch._replace(schedule=EpochSchedule(start=4.0, eta=0.1, block=1, budget=1.0))
+    states = epoch.words.states
+    D = epoch.words.D.copy()
+    clock = states["clock"].copy()
 
     for begins in (np.arange(25, 50), np.arange(25)):
-        before = words.states["clock"].copy()
-        word_posteriors.word_sgd(begins, sentences, words, noise, schedule, memory())
-        assert np.all(words.states["clock"] >= before)
+        clock_before = states["clock"].copy()
+        epoch._replace(begins=begins).run()
+        assert np.all(states["clock"] >= clock_before)
 
-    passed = words.states["clock"] - clock
-    faded = np.exp(-words.states["rate"] * passed)
-    assert_allclose(words.D, faded[:, None] * D, rtol=1e-4)
-
-
-def refuses(match, **changed):
-    """The problem with other arguments is refused with this message."""
-    sentences, words, noise = problem()
-    arguments = {
-        "begins": np.arange(0, 50, 4),
-        "sentences": sentences,
-        "words": words,
-        "noise": noise,
-        "schedule": EpochSchedule(0.0, 0.1, 4, 1.0),
-        "memory": memory(),
-    }
-    with pytest.raises(ValueError, match=match):
-        word_posteriors.word_sgd(**arguments | changed)
+    passed = states["clock"] - clock
+    faded = np.exp(-states["rate"] * passed)
+    assert_allclose(epoch.words.D, faded[:, None] * D, rtol=1e-4)
 
 
-def test_words_of_sentences_must_have_posteriors():
-    sentences, _, _ = problem()
-    other_words = sentences.words + np.int32(9)
-
-    refuses("none of the 40 that have posteriors", sentences=sentences._replace(words=other_words))
+# ---- What is refused ----------------------------------------------------------------------------
 
 
-def test_sentences_in_the_order_must_have_prior_means():
-    sentences, _, _ = problem()
-    order = sentences.order + 1
-
-    refuses("none of the 50 with prior means", sentences=sentences._replace(order=order))
+def assert_refused(epoch, message):
+    with pytest.raises(ValueError, match=message):
+        epoch.run()
 
 
-def test_starts_of_sentences_must_divide_their_words():
-    sentences, _, _ = problem()
-    reversed_starts = sentences.starts[::-1].copy()
-
-    refuses("do not divide their words", sentences=sentences._replace(starts=reversed_starts))
+def assert_sentences_refused(epoch, message, **changed):
+    sentences = epoch.sentences._replace(**changed)
+    assert_refused(epoch._replace(sentences=sentences), message)
 
 
-def test_sentences_must_not_be_empty():
-    sentences, _, _ = problem()
-    no_tokens = np.zeros_like(sentences.n_tokens)
-
-    refuses("must not be empty", sentences=sentences._replace(n_tokens=no_tokens))
+def assert_noise_refused(epoch, message, **changed):
+    noise = epoch.noise._replace(**changed)
+    assert_refused(epoch._replace(noise=noise), message)
 
 
-def test_every_sentence_must_have_a_weight():
-    sentences, _, _ = problem()
-
-    refuses("Arrays of 50 sentences", sentences=sentences._replace(weights=np.ones(49)))
-
-
-def test_negatives_must_be_words():
-    _, _, noise = problem()
-    other = noise.other + np.int32(40)
-
-    refuses("none of the 40 words", noise=noise._replace(other=other))
+def assert_words_refused(epoch, message, **changed):
+    words = epoch.words._replace(**changed)
+    assert_refused(epoch._replace(words=words), message)
 
 
-def test_every_negative_must_have_a_length():
-    _, _, noise = problem()
+def test_words_of_sentences_must_have_posteriors(epoch):
+    epoch.sentences.words[:] += 9
+
+    assert_refused(epoch, "none of the 40 that have posteriors")
+
+
+def test_sentences_in_the_order_must_have_prior_means(epoch):
+    epoch.sentences.order[:] += 1
+
+    assert_refused(epoch, "none of the 50 with prior means")
+
+
+def test_starts_of_sentences_must_divide_their_words(epoch):
+    reversed_starts = epoch.sentences.starts[::-1].copy()
+
+    assert_sentences_refused(epoch, "do not divide their words", starts=reversed_starts)
+
+
+def test_sentences_must_not_be_empty(epoch):
+    epoch.sentences.n_tokens[:] = 0
+
+    assert_refused(epoch, "must not be empty")
+
+
+def test_every_sentence_must_have_a_weight(epoch):
+    assert_sentences_refused(epoch, "Arrays of 50 sentences", weights=np.ones(49))
+
+
+def test_negatives_must_be_words(epoch):
+    epoch.noise.other[:] += 40
+
+    assert_refused(epoch, "none of the 40 words")
+
+
+def test_every_negative_must_have_a_length(epoch):
     lengths = np.ones(39, np.float32)
 
-    refuses("Arrays of 40 negatives", noise=noise._replace(lengths=lengths))
+    assert_noise_refused(epoch, "Arrays of 40 negatives", lengths=lengths)
 
 
-def test_the_moment_of_negatives_must_have_the_dimensions_of_words():
-    _, _, noise = problem()
+def test_the_moment_of_negatives_must_have_the_dimensions_of_words(epoch):
     moment = np.ones((6, 5), np.float32)
 
-    refuses("must have 6 dimensions", noise=noise._replace(moment=moment))
+    assert_noise_refused(epoch, "must have 6 dimensions", moment=moment)
 
 
-def test_posteriors_of_other_dimensions_are_refused():
-    _, words, _ = problem()
+def test_posteriors_of_other_dimensions_are_refused(epoch):
     D = np.ones((40, 7), np.float32)
 
-    refuses("must have 7 dimensions", words=words._replace(D=D))
+    assert_words_refused(epoch, "must have 7 dimensions", D=D)
 
 
-def test_every_word_must_have_a_state():
-    _, words, _ = problem()
+def test_every_word_must_have_a_state(epoch):
+    states = epoch.words.states[1:]
 
-    refuses("states of 40 words", words=words._replace(states=words.states[1:]))
-
-
-def test_a_block_must_not_be_empty():
-    refuses("must not be empty", schedule=EpochSchedule(0.0, 0.1, 0, 1.0))
+    assert_words_refused(epoch, "states of 40 words", states=states)
 
 
-def test_the_random_state_must_not_be_zero():
-    zero = np.zeros(1, np.uint64)
+def test_a_block_must_not_be_empty(epoch):
+    schedule = epoch.schedule._replace(block=0)
 
-    refuses("a state that is not 0", memory=memory()._replace(state=zero))
+    assert_refused(epoch._replace(schedule=schedule), "must not be empty")
 
 
-def test_blocks_must_begin_at_sentences():
-    refuses("begins at none of the 50", begins=np.arange(0, 50, 4) + 2)
+def test_the_random_state_must_not_be_zero(epoch):
+    epoch.memory.state[:] = 0
+
+    assert_refused(epoch, "a state that is not 0")
+
+
+def test_blocks_must_begin_at_sentences(epoch):
+    epoch.begins[:] += 2
+
+    assert_refused(epoch, "begins at none of the 50")
