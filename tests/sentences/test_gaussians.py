@@ -1,5 +1,7 @@
 """Closed forms and KLs, each by two routes."""
 
+from typing import NamedTuple
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -9,15 +11,29 @@ from pacsent.sentences.solvers import gaussians as p
 from reference import gaussian_reference as reference
 
 
-def problem(rng, n_words=6, n_dims=3, n_sentences=4):
-    """Random matrices and counts; the last sentence is empty, the last word is the zero vector."""
-    A_hat, B_hat = rng.normal(size=(2, n_words, n_dims))
+class Problem(NamedTuple):
+    """Word counts of sentences, and both matrices."""
+
+    counts: np.ndarray
+    A_hat: np.ndarray
+    B_hat: np.ndarray
+
+    def tokens(self, sentence):
+        """The ids of the words of a sentence, with repetitions."""
+        counts = self.counts[sentence]
+        return np.repeat(np.arange(counts.size), counts)
+
+
+@pytest.fixture
+def problem(rng):
+    """Four sentences, the last of them empty, of six words, the last of them the zero vector."""
+    A_hat, B_hat = rng.normal(size=(2, 6, 3))
     A_hat[-1] = 0
     B_hat[-1] = 0
-    counts = rng.integers(0, 4, size=(n_sentences, n_words))
+    counts = rng.integers(0, 4, size=(4, 6))
     counts[:, 0] += 1
     counts[-1] = 0
-    return A_hat, B_hat, counts
+    return Problem(counts, A_hat, B_hat)
 
 
 def test_idf_weights_equal_the_golden_numbers(golden):
@@ -30,88 +46,96 @@ def test_idf_weights_equal_the_golden_numbers(golden):
 
 
 def test_idf_counts_an_unseen_word_as_seen_once():
-    assert_allclose(p.idf([0, 1], 3), [np.log(3) + 1, np.log(3) + 1])
+    weights = p.idf([0, 1], 3)
+
+    assert_allclose(weights, np.log(3) + 1)
+
+
+def test_idf_of_no_sentences_is_one():
     assert p.idf([0, 1], 0).tolist() == [1.0, 1.0]
 
 
-def loss(parameters, tokens, A_hat, B_hat, beta, var_words, lam, kl):
-    """The loss as it is defined, token by token: data term plus KL over lam."""
-    mu = parameters[:-1]
-    rho = parameters[-1]  # log of the variance
-    n_dims = mu.size
-    spread = n_dims * np.exp(rho)
+class Loss(NamedTuple):
+    """The loss of a sentence as it is defined, token by token: data term plus KL over lam."""
 
-    data = 0.0
-    trace = 0.0
-    for word, weight in zip(tokens, beta):
-        to_input = A_hat[word] - mu
-        to_prior = mu - B_hat[word]
-        data += weight / 2 * (to_input @ to_input + spread)
-        trace += (to_prior @ to_prior + spread) / (2 * var_words[word])
+    inputs: np.ndarray  # (n_tokens, n_dims)
+    outputs: np.ndarray
+    beta: np.ndarray  # (n_tokens,): weights of the data term
+    var_P: np.ndarray  # (n_tokens,)
+    lam: float
+    kl: str = "exact"
 
-    # the exact KL counts log Q once; the paper counts it once per token
-    times = 1 if kl == "exact" else len(tokens)
-    return data + (trace - times * n_dims / 2 * rho) / lam
+    def __call__(self, mu, var_Q):
+        n_tokens, n_dims = self.inputs.shape
+        to_inputs = ((self.inputs - mu) ** 2).sum(axis=1) + n_dims * var_Q
+        to_priors = ((self.outputs - mu) ** 2).sum(axis=1) + n_dims * var_Q
 
-
-def tokens_of(counts):
-    """The ids of a sentence with these counts of words."""
-    return np.repeat(np.arange(counts.size), counts)
+        # the exact KL counts log Q once; the paper counts it once per token
+        times = 1 if self.kl == "exact" else n_tokens
+        data = self.beta @ to_inputs / 2
+        kl = np.sum(to_priors / (2 * self.var_P)) - times * n_dims / 2 * np.log(var_Q)
+        return data + kl / self.lam
 
 
-def assert_minimal(mu, var_Q, arguments):
+def assert_minimal(mu, var_Q, loss):
     """A general minimiser of the loss ends at this mean and variance."""
-    minimum = minimize(loss, np.zeros(mu.size + 1), args=arguments, tol=1e-12)
+
+    def of_vector(x):
+        return loss(x[:-1], np.exp(x[-1]))
+
+    minimum = minimize(of_vector, np.zeros(mu.size + 1), tol=1e-12)
+
     assert_allclose(mu, minimum.x[:-1], atol=2e-6)
     assert_allclose(var_Q, np.exp(minimum.x[-1]), rtol=2e-5)
-    at_posterior = loss(np.append(mu, np.log(var_Q)), *arguments)
-    assert at_posterior <= minimum.fun + 1e-12 * abs(minimum.fun)
+    assert loss(mu, var_Q) <= minimum.fun + 1e-12 * abs(minimum.fun)
+
+
+def l2_loss(problem, sentence, lam, var_P, kl="exact"):
+    tokens = problem.tokens(sentence)
+    ones = np.ones(tokens.size)
+    return Loss(
+        problem.A_hat[tokens], problem.B_hat[tokens], ones / tokens.size, var_P * ones, lam, kl
+    )
+
+
+def idf_l2_loss(problem, sentence, lam, var_P, idf):
+    tokens = problem.tokens(sentence)
+    weights = idf[tokens]
+    return Loss(problem.A_hat[tokens], problem.B_hat[tokens], weights, var_P / weights, lam)
 
 
 @pytest.mark.parametrize("lam", [0.25, 2.0])
-def test_the_posterior_of_l2_is_where_a_blind_minimiser_ends(rng, lam):
-    A_hat, B_hat, counts = problem(rng)
-    var_P = 0.5
-
-    mu, var_Q = reference.l2_posterior(counts, A_hat, B_hat, lam=lam, var_P=var_P)
+def test_the_posterior_of_l2_is_where_a_blind_minimiser_ends(problem, lam):
+    mu, var_Q = reference.l2_posterior(*problem, lam=lam, var_P=0.5)
 
     for s in range(3):
-        tokens = tokens_of(counts[s])
-        beta = np.full(tokens.size, 1 / tokens.size)
-        arguments = (tokens, A_hat, B_hat, beta, np.full(6, var_P), lam, "exact")
-        assert_minimal(mu[s], var_Q[s], arguments)
+        loss = l2_loss(problem, s, lam, 0.5)
+        assert_minimal(mu[s], var_Q[s], loss)
 
 
 @pytest.mark.parametrize("lam", [0.25, 2.0])
-def test_the_posterior_of_idf_l2_is_where_a_blind_minimiser_ends(rng, lam):
-    A_hat, B_hat, counts = problem(rng)
-    var_P = 0.5
+def test_the_posterior_of_idf_l2_is_where_a_blind_minimiser_ends(rng, problem, lam):
     idf = rng.uniform(1, 3, size=6)
 
-    mu, var_Q = reference.idf_l2_posterior(counts, A_hat, B_hat, idf, lam=lam, var_P=var_P)
+    mu, var_Q = reference.idf_l2_posterior(*problem, idf, lam=lam, var_P=0.5)
 
     for s in range(3):
-        tokens = tokens_of(counts[s])
-        arguments = (tokens, A_hat, B_hat, idf[tokens], var_P / idf, lam, "exact")
-        assert_minimal(mu[s], var_Q[s], arguments)
+        loss = idf_l2_loss(problem, s, lam, 0.5, idf)
+        assert_minimal(mu[s], var_Q[s], loss)
 
 
 @pytest.mark.parametrize("kl", ["exact", "paper"])
-def test_the_printed_variance_minimises_neither_loss(rng, kl):
+def test_the_printed_variance_minimises_neither_loss(problem, kl):
     """The paper prints var_P = 1 here; in its own loss the logarithm counts n times."""
-    A_hat, B_hat, counts = problem(rng)
-    mu, var_Q = reference.l2_posterior(counts, A_hat, B_hat, lam=2.0)
-    tokens = tokens_of(counts[0])
-    beta = np.full(tokens.size, 1 / tokens.size)
-    minimum = var_Q[0] if kl == "exact" else tokens.size * var_Q[0]
+    loss = l2_loss(problem, 0, 2.0, 1.0, kl)
 
-    def loss_at(variance):
-        parameters = np.append(mu[0], np.log(variance))
-        return loss(parameters, tokens, A_hat, B_hat, beta, np.ones(6), 2.0, kl)
+    mu, var_Q = reference.l2_posterior(*problem, lam=2.0)
 
-    assert loss_at(minimum) < loss_at(0.99 * minimum)
-    assert loss_at(minimum) < loss_at(1.01 * minimum)
-    assert loss_at(minimum) < loss_at(1.0) - 1e-3
+    n_times = 1 if kl == "exact" else problem.counts[0].sum()
+    minimum = loss(mu[0], n_times * var_Q[0])
+    assert minimum < loss(mu[0], 0.99 * n_times * var_Q[0])
+    assert minimum < loss(mu[0], 1.01 * n_times * var_Q[0])
+    assert minimum < loss(mu[0], 1.0) - 1e-3
 
 
 def squared_distances(points, centers):
@@ -119,20 +143,21 @@ def squared_distances(points, centers):
     return ((points[:, None] - centers) ** 2).sum(axis=2)
 
 
-def test_the_exact_posterior_is_the_gibbs_posterior(rng):
+def test_the_exact_posterior_is_the_gibbs_posterior(rng, problem):
     # Q* proportional to P_S exp(-lam R_hat): its log density differs from Q's by a constant
-    A_hat, B_hat, counts = problem(rng)
     lam = 3.0
     var_P = 0.7
-    mu, var_Q = reference.l2_posterior(counts, A_hat, B_hat, lam=lam, var_P=var_P)
-    tokens = tokens_of(counts[0])
+    tokens = problem.tokens(0)
     points = rng.normal(size=(50, 3))
 
-    log_prior = -squared_distances(points, B_hat[tokens]).sum(axis=1) / (2 * var_P)
-    risk = squared_distances(points, A_hat[tokens]).mean(axis=1) / 2
+    mu, var_Q = reference.l2_posterior(*problem, lam=lam, var_P=var_P)
+
+    to_outputs = squared_distances(points, problem.B_hat[tokens])
+    to_inputs = squared_distances(points, problem.A_hat[tokens])
+    log_prior = -to_outputs.sum(axis=1) / (2 * var_P)
+    risk = to_inputs.mean(axis=1) / 2
     log_gibbs = log_prior - lam * risk
     log_Q = -squared_distances(points, mu[:1])[:, 0] / (2 * var_Q[0])
-
     assert_allclose(np.ptp(log_gibbs - log_Q), 0, atol=1e-11)
 
 
@@ -142,8 +167,9 @@ def kl_row(request, golden):
     numbers = golden("methods")
     assert len(numbers["kl"]) == 6
     row = numbers["kl"][request.param]
+    output_vectors = np.array(numbers["example"]["O"])
     tokens = numbers["example"]["sentences"][row["sentence"]]
-    return row, np.array(numbers["example"]["O"])[tokens]
+    return row, output_vectors[tokens]
 
 
 def kl_to_prior(row, output_vectors, var):
@@ -188,11 +214,17 @@ def test_what_the_paper_prints_is_no_kl_to_the_product(kl_row):
     assert_allclose(n * (geometric + n_dims / 2), row["paper_penalty_times_lambda"], rtol=1e-13)
 
 
-def test_lambda_of_a_sentence_by_hand():
-    assert p.l2_lam([2, 5, 0], alpha=0.5, var_P=4.0).tolist() == [1.0, 2.5, np.inf]
-    assert p.l2_lam([2, 1, 0], lam=3.0, lam_mode="per-token").tolist() == [6.0, 3.0, np.inf]
-    assert p.l2_lam([2, 0]).tolist() == [1.0, 1.0]
-    assert p.l2_lam([1], alpha=1.0).tolist() == [1.0]
+@pytest.mark.parametrize(
+    ("n_tokens", "settings", "lams"),
+    [
+        ([2, 5, 0], {"alpha": 0.5, "var_P": 4.0}, [1.0, 2.5, np.inf]),
+        ([2, 1, 0], {"lam": 3.0, "lam_mode": "per-token"}, [6.0, 3.0, np.inf]),
+        ([2, 0], {}, [1.0, 1.0]),
+        ([1], {"alpha": 1.0}, [1.0]),
+    ],
+)
+def test_lambda_of_a_sentence_by_hand(n_tokens, settings, lams):
+    assert p.l2_lam(n_tokens, **settings).tolist() == lams
 
 
 @pytest.mark.parametrize(("lam", "c_A", "c_B"), [(np.inf, 0.5, 0.0), (4.0, 1 / 2.75, 1 / 11)])
