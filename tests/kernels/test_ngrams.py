@@ -216,36 +216,41 @@ def test_scores_are_those_of_the_plain_code(rng, twin_texts, settings, batch_byt
     assert has_oov_words == (encoder_words is not None)
 
 
+def compute_all(texts):
+    """What n-grams of texts are used for."""
+    ngrams = NGrams.of(texts, (1, 2), min_texts=2)
+    encoder_words = NGrams.of(texts[:20], (1, 1)).table
+    coef = np.ones((len(ngrams), 2), np.float32)
+    occurrences = ngrams.occurrences(texts[9])
+    return {
+        "hashes": ngrams.hashes,
+        "counts": ngrams.counts(texts).toarray(),
+        "columns of a text": occurrences.columns,
+        "first tokens": occurrences.first,
+        "sizes": occurrences.size,
+        "fingerprints": fingerprints(texts),
+        "unknown shares": unknown_shares(texts, [encoder_words]),
+        "scores": ngrams.scores(texts, coef).round(4),
+    }
+
+
 def test_everything_works_without_the_compiled_code(texts, monkeypatch):
-    def compute_all():
-        ngrams = NGrams.of(texts, (1, 2), min_texts=2)
-        encoder_words = NGrams.of(texts[:20], (1, 1)).table
-        coef = np.ones((len(ngrams), 2), np.float32)
-        return [
-            ngrams.hashes,
-            ngrams.counts(texts).toarray(),
-            *ngrams.occurrences(texts[9])[:3],
-            fingerprints(texts),
-            unknown_shares(texts, [encoder_words]),
-            ngrams.scores(texts, coef).round(4),
-        ]
-
-    compiled_results = compute_all()
+    compiled = compute_all(texts)
     monkeypatch.setattr(kernels, "needs_twins", lambda: True)
-    plain_results = compute_all()
+    plain = compute_all(texts)
 
-    for plain, compiled in zip(plain_results, compiled_results, strict=True):
-        assert_array_equal(plain, compiled)
+    for name, values in plain.items():
+        assert_array_equal(values, compiled[name], err_msg=name)
 
 
 def test_a_table_that_was_pickled_finds_the_same(texts):
     ngrams = NGrams.of(texts, (1, 2))
     coef = np.ones((len(ngrams), 2), np.float32)
-    scores = ngrams.scores(texts, coef)
+    content = pickle.dumps(ngrams)
 
-    unpickled = pickle.loads(pickle.dumps(ngrams))
+    unpickled = pickle.loads(content)
 
-    assert_array_equal(unpickled.scores(texts, coef), scores)
+    assert_array_equal(unpickled.scores(texts, coef), ngrams.scores(texts, coef))
 
 
 @pytest.mark.parametrize("bounds", [[0, 3, 2, 4], [0, 5], [-1, 4]])
@@ -257,32 +262,35 @@ def test_bounds_outside_the_data_are_rejected(bounds, hash_function):
         hash_function(data, np.array(bounds), WORDS)
 
 
-@pytest.mark.parametrize(("n_idf", "n_coef"), [(4, 5), (5, 4)])
-def test_weights_of_other_ngrams_are_rejected(n_idf, n_coef):
+def score_one_text(settings=WORDS, n_idf=4, n_coef=4):
+    """Score a text by a table of four n-grams."""
     table = HashTable(np.arange(1, 5, dtype=np.uint64))
     idf = BoundArray(np.ones(n_idf, np.float32))
     coef = np.ones((n_coef, 2), np.float32)
+    return kernels.score_texts(*as_bytes(["a"]), settings, table, table, idf, coef)
 
+
+@pytest.mark.parametrize(("n_idf", "n_coef"), [(4, 5), (5, 4)])
+def test_weights_of_other_ngrams_are_rejected(n_idf, n_coef):
     with pytest.raises(ValueError, match="those of 4 n-grams"):
-        kernels.score_texts(*as_bytes(["a"]), WORDS, table, table, idf, coef)
+        score_one_text(n_idf=n_idf, n_coef=n_coef)
 
 
 def test_ngrams_of_characters_have_no_oov_rate():
-    table = HashTable(np.arange(1, 5, dtype=np.uint64))
-    idf = BoundArray(np.ones(4, np.float32))
-    coef = np.ones((4, 2), np.float32)
-
     with pytest.raises(ValueError, match="n-grams of words only"):
-        kernels.score_texts(*as_bytes(["a"]), CHARACTERS, table, table, idf, coef)
+        score_one_text(CHARACTERS)
 
 
-def test_impossible_settings_are_rejected():
-    kinds = byte_kinds()
-
+def test_sizes_of_no_ngram_are_rejected():
     with pytest.raises(ValueError, match="no n-grams of 2 to 1 tokens"):
-        Settings.of(kinds, (2, 1), of_characters=False)
+        Settings.of(byte_kinds(), (2, 1), of_characters=False)
+
+
+def test_every_byte_must_have_a_kind():
+    kinds = byte_kinds()[:100]
+
     with pytest.raises(ValueError, match="each of the 256 bytes"):
-        Settings.of(kinds[:100], (1, 1), of_characters=False)
+        Settings.of(kinds, (1, 1), of_characters=False)
 
 
 @pytest.mark.parametrize(
