@@ -1,5 +1,6 @@
 """Procedures behind guarantees, on arrays: each holds in simulation, and its misuse is noticed."""
 
+from dataclasses import dataclass, field
 from types import SimpleNamespace
 
 import numpy as np
@@ -33,56 +34,88 @@ def most_violations(n, delta=DELTA):
 def test_thresholds_pass_in_order_up_to_the_first_that_fails(rows, n_passed):
     thresholds = np.array([0.85, 0.75, 0.65, 0.55])
     confidence = np.repeat([0.9, 0.8, 0.7, 0.6], 100)
-    is_wrong = np.concatenate([np.arange(100) < n_wrong for n_wrong in (0, 2, 60, 0)])
+    n_wrong = np.array([0, 2, 60, 0])
+    is_wrong = np.arange(100) < n_wrong[:, None]
 
-    last = lowest_valid_threshold(thresholds[rows], confidence, is_wrong, 0.05, 0.05, 0.5)
+    last = lowest_valid_threshold(
+        thresholds[rows], confidence, is_wrong.reshape(400), 0.05, 0.05, 0.5
+    )
 
     assert last == n_passed
 
 
-def test_sets_that_hold_for_each_class_have_thresholds_of_its_texts_at_its_part_of_delta():
-    labels = np.arange(600) % 3
-    log_proba = np.log(np.random.default_rng(0).dirichlet([2, 1, 1], 600))
-    calibration = Calibration(log_proba=log_proba, labels=labels)
-
-    thresholds = prediction_set_thresholds(calibration, 0.1, DELTA, per_class=True)
-
-    for class_number in range(3):
-        of_class = calibration.select(np.flatnonzero(labels == class_number))
-        alone = prediction_set_thresholds(of_class, 0.1, DELTA / 3, per_class=False)
-        n_missed = (of_class.log_proba[:, class_number] < thresholds[class_number]).sum()
-        assert thresholds[class_number] == alone[class_number]
-        assert 0 < stats.binom.cdf(n_missed, 200, 0.1) <= DELTA / 3
+@pytest.fixture(scope="module")
+def three_classes():
+    """Calibration texts of three classes, 200 of each, with random probabilities."""
+    rng = np.random.default_rng(0)
+    log_proba = np.log(rng.dirichlet([2, 1, 1], 600))
+    return Calibration(log_proba=log_proba, labels=np.arange(600) % 3)
 
 
-def test_the_chance_to_pass_is_that_of_simulation():
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_sets_that_hold_for_each_class_have_thresholds_of_its_texts_at_its_part_of_delta(
+    three_classes, number
+):
+    rows = np.flatnonzero(three_classes.labels == number)
+    of_class = three_classes.select(rows)
+
+    thresholds = prediction_set_thresholds(three_classes, 0.1, DELTA, per_class=True)
+    alone = prediction_set_thresholds(of_class, 0.1, DELTA / 3, per_class=False)
+
+    assert thresholds[number] == alone[number]
+
+
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_sets_that_hold_for_each_class_miss_few_of_its_texts(three_classes, number):
+    rows = np.flatnonzero(three_classes.labels == number)
+    log_proba = three_classes.log_proba[rows, number]
+
+    thresholds = prediction_set_thresholds(three_classes, 0.1, DELTA, per_class=True)
+
+    n_missed = np.count_nonzero(log_proba < thresholds[number])
+    assert 0 < stats.binom.cdf(n_missed, 200, 0.1) <= DELTA / 3
+
+
+def test_the_chance_to_pass_is_that_of_simulation(rng):
     n = np.array([150, 60])
     rates = np.array([0.03, 0.02])
-    n_wrong = np.random.default_rng(1).binomial(n, rates, (20_000, 2))
+    n_wrong = rng.binomial(n, rates, (20_000, 2))
 
     chances = binomial.chance_to_pass(n, rates, 0.1, 0.05)
 
     is_passed = stats.binom.cdf(n_wrong, n, 0.1) <= 0.05
-    assert np.abs(is_passed.mean(axis=0) - chances).max() < 0.015
+    frequencies = is_passed.mean(axis=0)
+    np.testing.assert_allclose(frequencies, chances, atol=0.015)
 
 
-def draw_answers(rng, n):
-    """Confidences, and which answers are wrong."""
-    confidence = rng.beta(4, 1.5, n) / 2 + 0.5
-    return confidence, rng.random(n) < 1.0 - confidence
+@pytest.fixture(scope="module")
+def answers():
+    """Confidences of 500 answers, and which are wrong: as many as the confidences say."""
+    rng = np.random.default_rng(4)
+    confidence = rng.beta(4, 1.5, 500) / 2 + 0.5
+    is_wrong = rng.random(500) < 1.0 - confidence
+    return confidence, is_wrong
 
 
-def test_planned_thresholds_answer_a_fraction_of_texts():
-    confidence, is_wrong = draw_answers(np.random.default_rng(4), 500)
+def test_planned_thresholds_answer_a_fraction_of_texts(answers):
+    confidence, is_wrong = answers
+
+    thresholds = plan(confidence, is_wrong, 300, 0.1, DELTA, least=0.5)
+
+    is_answered = confidence >= thresholds[0]
+    assert is_answered.mean() >= 0.5
+
+
+def test_planned_thresholds_are_in_decreasing_order(answers):
+    confidence, is_wrong = answers
 
     thresholds = plan(confidence, is_wrong, 300, 0.1, DELTA, least=0.5)
 
     assert (np.diff(thresholds) < 0).all()
-    assert (confidence >= thresholds[0]).mean() >= 0.5
 
 
-def test_more_calibration_texts_allow_to_begin_with_a_higher_threshold():
-    confidence, is_wrong = draw_answers(np.random.default_rng(4), 500)
+def test_more_calibration_texts_allow_to_begin_with_a_higher_threshold(answers):
+    confidence, is_wrong = answers
 
     with_many = plan(confidence, is_wrong, 3000, 0.1, DELTA)
     with_few = plan(confidence, is_wrong, 30, 0.1, DELTA)
@@ -93,69 +126,101 @@ def test_more_calibration_texts_allow_to_begin_with_a_higher_threshold():
 def draw_class(rng, n):
     """Probabilities of a class, and which texts are of it: right on average."""
     proba = rng.beta(0.7, 1.3, n)
-    return proba, rng.random(n) < proba
+    is_class = rng.random(n) < proba
+    return proba, is_class
 
 
 def make_calibration(proba, is_class):
-    log_proba = np.log(np.stack([1 - proba, proba], axis=1))
-    return Calibration(log_proba, is_class.astype(int))
+    of_both = np.stack([1 - proba, proba], axis=1)
+    labels = is_class.astype(int)
+    return Calibration(np.log(of_both), labels)
 
 
-def find_threshold(classifier, calibration, **options):
+def find_threshold(classifier, calibration, precision=None, recall=None):
     """The threshold of class 1 for a precision or a recall."""
     rule = class_thresholds(
         classifier,
         {"": calibration},
-        **{"precision": None, "recall": None, **options},
+        precision=precision,
+        recall=recall,
         classes=[1],
         delta=DELTA,
     )
     return rule.thresholds[1]
 
 
-def read_off_thresholds(proba, is_class):
+def find_thresholds(rng, proba, is_class):
+    """The thresholds of class 1 for a precision of 0.8, and for a recall of 0.7."""
+    other_proba, other_is_class = draw_class(rng, 400)
+    classifier = SimpleNamespace(
+        classes_=np.arange(2),
+        out_of_fold_=make_calibration(other_proba, other_is_class),
+        seed_=int(rng.integers(2**32)),
+    )
+    calibration = make_calibration(proba, is_class)
+    for_precision = find_threshold(classifier, calibration, precision=0.8)
+    for_recall = find_threshold(classifier, calibration, recall=0.7)
+    return for_precision, for_recall
+
+
+def read_off_thresholds(rng, proba, is_class):
     """The thresholds at which the calibration texts show just the precision and recall."""
-    precision = np.cumsum(is_class[np.argsort(-proba)]) / np.arange(1, proba.size + 1)
+    order = np.argsort(-proba)
+    n_named = np.arange(1, proba.size + 1)
+    precision = np.cumsum(is_class[order]) / n_named
     last = np.flatnonzero(precision >= 0.8)[-1]
-    return np.sort(proba)[::-1][last], np.quantile(proba[is_class], 0.3)
+    for_precision = proba[order[last]]
+    for_recall = np.quantile(proba[is_class], 0.3)
+    return for_precision, for_recall
 
 
-def count_class_violations(seed, is_read_off=False):
-    """How often precision, and recall, are below what was asked for; and the mean recall."""
-    rng = np.random.default_rng(seed)
+@dataclass
+class Counts:
+    """How often of 300 precision, and recall, are below what was asked for; and the recalls."""
+
+    low_precision: int = 0
+    low_recall: int = 0
+    recalls: list[float] = field(default_factory=list)
+
+
+def count_class_violations(choose_thresholds):
+    """Choose the thresholds 300 times, each time from 400 texts."""
+    rng = np.random.default_rng(8)
     true_proba, is_true = draw_class(np.random.default_rng(98), 200_000)
-    counts = np.zeros(2, int)
-    recalls = []
+    counts = Counts()
     for _ in range(300):
         proba, is_class = draw_class(rng, 400)
-        classifier = SimpleNamespace(
-            classes_=np.arange(2),
-            out_of_fold_=make_calibration(*draw_class(rng, 400)),
-            seed_=int(rng.integers(2**32)),
-        )
-        if is_read_off:
-            for_precision, for_recall = read_off_thresholds(proba, is_class)
-        else:
-            calibration = make_calibration(proba, is_class)
-            for_precision = find_threshold(classifier, calibration, precision=0.8)
-            for_recall = find_threshold(classifier, calibration, recall=0.7)
+        for_precision, for_recall = choose_thresholds(rng, proba, is_class)
 
         if for_precision is not None:
             is_named = true_proba >= for_precision
-            counts[0] += is_true[is_named].mean() < 0.8
-            recalls.append(is_named[is_true].mean())
-        counts[1] += (true_proba >= for_recall)[is_true].mean() < 0.7
-    return counts, np.mean(recalls)
+            true_precision = is_true[is_named].mean()
+            true_recall = is_named[is_true].mean()
+            counts.low_precision += true_precision < 0.8
+            counts.recalls.append(true_recall)
+
+        is_found = true_proba[is_true] >= for_recall
+        counts.low_recall += is_found.mean() < 0.7
+    return counts
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("is_read_off", [False, True])
-def test_precision_and_recall_hold_and_thresholds_read_off_are_noticed(is_read_off):
-    counts, mean_recall = count_class_violations(8, is_read_off)
+def test_precision_and_recall_of_class_thresholds_hold():
+    counts = count_class_violations(find_thresholds)
 
-    holds = counts <= most_violations(300)
-    assert (holds == (not is_read_off)).all()
-    assert is_read_off or mean_recall > 0.2
+    allowed = most_violations(300)
+    assert counts.low_precision <= allowed
+    assert counts.low_recall <= allowed
+    assert np.mean(counts.recalls) > 0.2
+
+
+@pytest.mark.slow
+def test_thresholds_that_are_read_off_are_noticed():
+    counts = count_class_violations(read_off_thresholds)
+
+    allowed = most_violations(300)
+    assert counts.low_precision > allowed
+    assert counts.low_recall > allowed
 
 
 def test_probabilities_of_several_temperatures_are_averaged():
@@ -171,14 +236,15 @@ def test_probabilities_of_several_temperatures_are_averaged():
 
 
 @pytest.mark.parametrize("n_columns", [1, 3])
-def test_probabilities_of_a_text_do_not_depend_on_the_texts_beside_it(n_columns):
-    z = np.random.default_rng(0).normal(size=(2500, n_columns))
+def test_probabilities_of_a_text_do_not_depend_on_the_texts_beside_it(rng, n_columns):
+    z = rng.normal(size=(2500, n_columns))
     scales = np.array([0.5, 1.0, 3.0])
 
     together = scores.log_probabilities(z, scales)
 
-    one_by_one = [scores.log_probabilities(row[None], scales)[0] for row in z]
-    assert np.array_equal(together, one_by_one)
+    for row, expected in zip(z, together):
+        [alone] = scores.log_probabilities(row[None], scales)
+        assert np.array_equal(alone, expected)
 
 
 @pytest.mark.parametrize(("n_columns", "factor"), [(1, 1), (1, 30), (3, 1), (5, 0.2)])
@@ -190,12 +256,14 @@ def test_the_best_temperature_is_what_a_blind_minimiser_finds(n_columns, factor)
     weights = rng.uniform(0.2, 3, size=200)
 
     def loss(log_scale):
-        return scores.log_loss(z, labels, weights, np.exp(log_scale))
+        scale = np.exp(log_scale)
+        return scores.log_loss(z, labels, weights, scale)
 
-    log_scale = np.log(temperature.fit_inverse_temperature(z, labels, weights))
+    scale = temperature.fit_inverse_temperature(z, labels, weights)
 
+    log_scale = np.log(scale)
     best = optimize.minimize_scalar(loss, bounds=(-4, 5), method="bounded")
-    assert abs(log_scale - best.x) < 1e-3
+    assert log_scale == pytest.approx(best.x, abs=1e-3)
     assert loss(log_scale) <= best.fun + 1e-12
 
 
@@ -212,24 +280,26 @@ def test_the_best_temperature_stays_within_its_limits(labels, log_scale, factor)
 def draw_decisions(rng, n):
     """Decision values that are 3 times too large, and labels."""
     z = 1.5 * rng.normal(size=(n, 1))
-    labels = rng.random(n) < special.expit(z[:, 0])
-    return 3.0 * z, labels.astype(int)
+    probabilities = special.expit(z[:, 0])
+    is_positive = rng.random(n) < probabilities
+    return 3.0 * z, is_positive.astype(int)
 
 
 @pytest.mark.slow
 def test_averaging_over_temperatures_loses_less_with_few_labels():
     rng = np.random.default_rng(11)
     new_values, new_labels = draw_decisions(rng, 20_000)
-    weights = np.ones(20_000)
+    weights = np.ones(20)
+    new_weights = np.ones(20_000)
     losses_of_best = []
     losses_of_average = []
 
     for _ in range(60):
         values, labels = draw_decisions(rng, 20)
-        best = temperature.fit_inverse_temperature(values, labels, np.ones(20))
-        scales = temperature.inverse_temperatures(values, labels, np.ones(20))
-        losses_of_best.append(scores.log_loss(new_values, new_labels, weights, best))
-        losses_of_average.append(scores.log_loss(new_values, new_labels, weights, scales))
+        best = temperature.fit_inverse_temperature(values, labels, weights)
+        scales = temperature.inverse_temperatures(values, labels, weights)
+        losses_of_best.append(scores.log_loss(new_values, new_labels, new_weights, best))
+        losses_of_average.append(scores.log_loss(new_values, new_labels, new_weights, scales))
 
     assert np.mean(losses_of_average) < np.mean(losses_of_best) - 0.005
 
@@ -248,41 +318,56 @@ def test_temperatures_spread_less_with_many_labels():
     assert abs(np.median(scales[20_000]) - 1 / 3) < 0.02
 
 
-def test_rows_left_out_are_as_long_as_new_texts():
+def test_rows_left_out_are_as_long_as_new_texts(rng):
     """Decision values of texts left out have the spread of those of new texts; if not scaled, not.
 
     With few labels probabilities are then not overconfident.
     """
-    rng = np.random.default_rng(0)
-    frequencies = 1.0 / np.arange(1, 3001)
-    words = rng.choice(3000, (1120, 12), p=frequencies / frequencies.sum())
-    texts = [" ".join(f"w{k}" for k in row) for row in words]
-    grams = NGrams.of(texts[:120], (1, 2))
-    X = grams.tf_idf(texts[:120])
-    coef = rng.normal(size=(len(grams), 1)).astype(np.float32)
-    occurs_elsewhere = np.bincount(X.indices, minlength=len(grams)) > 1
+    weights = 1.0 / np.arange(1, 3001)
+    frequencies = weights / weights.sum()
+    numbers = rng.choice(3000, (1120, 12), p=frequencies)
+    texts = [" ".join(f"w{number}" for number in row) for row in numbers]
+    training_texts = texts[:120]
+    grams = NGrams.of(training_texts, (1, 2))
+    X = grams.tf_idf(training_texts)
+    coef = rng.normal(size=(len(grams), 1))
+    coef = coef.astype(np.float32)
+    n_texts_with = np.bincount(X.indices, minlength=len(grams))
+    growth = fitting.growth(X, np.arange(120))
 
     of_new_texts = grams.scores(texts[120:], coef)
-    unscaled = X.multiply(occurs_elsewhere) @ coef
-    scaled = fitting.growth(X, np.arange(120))[:, None] * unscaled
+    unscaled = X.multiply(n_texts_with > 1) @ coef
+    scaled = growth[:, None] * unscaled
 
     spread = np.std(of_new_texts)
     assert 0.85 < np.std(scaled) / spread < 1.2
     assert np.std(unscaled) / spread < 0.75
 
 
+def passing_rate(rng, n_wrong, n_coins):
+    """How often a randomised test of 55 answers passes with one of these coins at least."""
+    n_passed = 0
+    for number in n_wrong.tolist():
+        coins = rng.random(n_coins)
+        passes = [binomial.passes([55], [number], 0.1, 0.05, coin)[0] for coin in coins]
+        n_passed += any(passes)
+    return n_passed / n_wrong.size
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("n_coins", [1, 5])
-def test_randomised_tests_pass_as_often_as_allowed_and_a_second_coin_is_noticed(n_coins):
-    rng = np.random.default_rng(0)
+def test_randomised_tests_pass_as_often_as_allowed(rng):
     n_wrong = rng.binomial(55, 0.1, 4000)
 
-    n_passed = 0
-    for k in n_wrong.tolist():
-        coins = rng.random(n_coins)
-        n_passed += any(binomial.passes([55], [k], 0.1, 0.05, coin)[0] for coin in coins)
+    rate = passing_rate(rng, n_wrong, n_coins=1)
 
-    rate = n_passed / 4000
-    rate_without_coin = np.mean(stats.binom.cdf(n_wrong, 55, 0.1) <= 0.05)
-    assert (rate > 0.062) == (n_coins > 1)
-    assert rate > rate_without_coin
+    passes_without_coin = stats.binom.cdf(n_wrong, 55, 0.1) <= 0.05
+    assert passes_without_coin.mean() < rate <= 0.062
+
+
+@pytest.mark.slow
+def test_a_second_coin_of_randomised_tests_is_noticed(rng):
+    n_wrong = rng.binomial(55, 0.1, 4000)
+
+    rate = passing_rate(rng, n_wrong, n_coins=5)
+
+    assert rate > 0.062
