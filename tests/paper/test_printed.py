@@ -413,16 +413,16 @@ def test_expected_loss_is_golden_for_both_penalties(numbers, given, counts):
 @pytest.fixture(scope="module")
 def solved(numbers, given):
     """Golden optima of the printed loss, each with the means and variances that PB-neg finds."""
+    rows = [row for row in numbers["optima"]["pb_neg"] if row["kl"] != "exact"]
+    assert len(rows) > 3
+
     pairs = []
-    for row in numbers["optima"]["pb_neg"]:
-        if row["kl"] == "exact":
-            continue
+    for row in rows:
         vectorizer = printed.PrintedPBNegVectorizer(
             given.words, lam=row["lam"], prior_variance=row["sigma_P2"], tol=1e-9
         )
-        vectorizer.fit(given.texts)
-        pairs.append((row, vectorizer.posterior(given.texts)))
-    assert len(pairs) > 3
+        posterior = vectorizer.fit(given.texts).posterior(given.texts)
+        pairs.append((row, posterior))
     return pairs
 
 
@@ -434,11 +434,10 @@ def test_the_solver_of_pb_neg_ends_at_the_golden_optima_of_the_printed_loss(solv
 
 
 def test_the_printed_loss_is_golden_at_its_optima(solved, given, counts):
-    tables = given.I_hat, given.O_hat
-    for row, (means, variances) in solved:
+    tables = (given.I_hat, given.O_hat)
+    for row, posterior in solved:
         values = printed.expected_loss(
-            means,
-            variances,
+            *posterior,
             counts,
             tables,
             given.p_noise,
@@ -614,34 +613,36 @@ def golden_draw(numbers):
     return draw
 
 
-def test_word_training_follows_the_golden_trajectories(numbers, given):
-    penalties = {"euler": "every step", "flow": "decay"}
-    n_tested = 0
-    for run in numbers["w_pb_neg_sgd"]["runs"]:
-        if run["scheme"] not in penalties:
-            continue
-        made = printed.train_words(
+def train_words(given, sentences, **settings):
+    """Posteriors of the words of the example, trained on sentences."""
+    return printed.train_words(sentences, given.I_hat, given.O_hat, **settings)
+
+
+@pytest.mark.parametrize(("scheme", "penalty"), [("euler", "every step"), ("flow", "decay")])
+def test_word_training_follows_the_golden_trajectories(numbers, given, scheme, penalty):
+    runs = [run for run in numbers["w_pb_neg_sgd"]["runs"] if run["scheme"] == scheme]
+    assert len(runs) == 2
+
+    for run in runs:
+        trained = train_words(
+            given,
             given.sentences,
-            given.I_hat,
-            given.O_hat,
             lam=run["lam"],
             weighting="sentence",
-            penalty=penalties[run["scheme"]],
+            penalty=penalty,
             n_epochs=3,
             draw=golden_draw(numbers),
         )
-        assert_allclose(made.losses, run["step_losses"], rtol=1e-11)
-        assert_allclose(made.mu, run["mu_w"], atol=1e-12)
-        assert_allclose(made.rho, run["rho_w"], atol=1e-12)
-        n_tested += 1
-    assert n_tested == 4
+
+        assert_allclose(trained.losses, run["step_losses"], rtol=1e-11)
+        assert_allclose(trained.mu, run["mu_w"], atol=1e-12)
+        assert_allclose(trained.rho, run["rho_w"], atol=1e-12)
 
 
 def train_with_weighting(numbers, given, n_sentences, weighting):
-    return printed.train_words(
+    return train_words(
+        given,
         given.sentences[:n_sentences],
-        given.I_hat,
-        given.O_hat,
         weighting=weighting,
         n_epochs=1,
         draw=golden_draw(numbers),
@@ -696,14 +697,8 @@ def test_the_lump_runs_away_where_the_decay_does_not():
 
 def test_the_lump_in_training_departs_from_the_decay(given):
     def train(penalty):
-        return printed.train_words(
-            given.sentences,
-            given.I_hat,
-            given.O_hat,
-            penalty=penalty,
-            n_epochs=30,
-            lam=0.01,
-            random_state=1,
+        return train_words(
+            given, given.sentences, penalty=penalty, n_epochs=30, lam=0.01, random_state=1
         )
 
     with np.errstate(all="ignore"):
@@ -726,15 +721,7 @@ def test_constant_variance_moves_frequent_words_most_and_the_printed_one_holds_t
 
     def move_of_frequent_word(var_P):
         """The move of the most frequent word, in moves of rare ones."""
-        trained = printed.train_words(
-            sentences,
-            given.I_hat,
-            given.O_hat,
-            var_P=var_P,
-            n_epochs=10,
-            lam=0.02,
-            random_state=0,
-        )
+        trained = train_words(given, sentences, var_P=var_P, n_epochs=10, lam=0.02, random_state=0)
         moves = np.linalg.norm(trained.mu - given.O_hat, axis=1)
         return moves[0] / moves[-3:].mean()
 
