@@ -126,34 +126,68 @@ def all_draws(options, texts, labels):
         }  # fmt: skip
 
 
+def read_setfit(path):
+    """Results of SetFit by dataset and draw: of `setfit_procedure.py`, or of an earlier table.
+
+    In the table each draw has the mean of the draws.
+    """
+    content = json.loads(path.read_text())
+    if isinstance(content, list):
+        return {(row["set"], row["seed"]): (row["accuracy"], row["fit (s)"]) for row in content}
+    results = {}
+    for row in content["rows"]:
+        for seed in range(row["draws"]):
+            results[row["set"], seed] = (row["SetFit"], row["SetFit fit on a GPU (s)"])
+    return results
+
+
 def setfit_rows(options, texts, labels):
-    results = json.loads(options.setfit.read_text())
-    setfit = {(row["set"], row["seed"]): row for row in results}
-    table = {}
+    setfit = read_setfit(options.setfit)
+    encode = caching_encoder(options.minilm) if options.minilm else None
+    measured = {}
     for draw in all_draws(options, texts, labels):
-        X, y, Z, true = (draw[name] for name in ("X", "y", "X_test", "y_test"))
-        theirs = setfit[draw["set"], draw["seed"]]
+        X, y, Z = draw["X"], draw["y"], draw["X_test"]
+        true = np.array(draw["y_test"])
         started = time.process_time()
         model = pacsent.TextClassifier(n_jobs=1).fit(X, y)
         seconds = time.process_time() - started
-        accuracies = (
-            np.mean(classify.tf_idf(X, np.array(y), Z, None, draw["seed"]) == np.array(true)),
-            np.mean(model.predict(Z) == np.array(true)),
-            theirs["accuracy"],
-        )
-        values = (len(y), *accuracies, seconds, theirs["fit (s)"])
-        table.setdefault(draw["set"], []).append(values)
+
+        values = {"TextClassifier": np.mean(model.predict(Z) == true)}
+        values["TextClassifier fit (s)"] = seconds
+        values["labels"] = len(y)
+        by_tf_idf = classify.tf_idf(X, np.array(y), Z, None, draw["seed"])
+        values["tf-idf"] = np.mean(by_tf_idf == true)
+        values["SetFit"], values["SetFit fit on a GPU (s)"] = setfit[draw["set"], draw["seed"]]
+        if encode:
+            transformer = EncoderAndRegression(encode).fit(X, y)
+            values["MiniLM + logistic regression"] = np.mean(transformer.predict(Z) == true)
+        measured.setdefault(draw["set"], []).append(values)
         print(draw["set"], values, flush=True)
+
     rows = []
-    for name, values in table.items():
-        columns = np.transpose(values)
-        rows.append({
-            "set": name, "draws": len(values), "tf-idf": columns[1].mean(),
-            "TextClassifier": columns[2].mean(), "SetFit": columns[3].mean(),
-            "labels": int(columns[0][0]), "TextClassifier fit (s)": np.median(columns[4]),
-            "SetFit fit on a GPU (s)": np.median(columns[5]),
-        })  # fmt: skip
+    for name, draws in measured.items():
+        row = {"set": name, "draws": len(draws)}
+        for column in draws[0]:
+            of_draws = [values[column] for values in draws]
+            row[column] = np.median(of_draws) if "(s)" in column else np.mean(of_draws)
+        row["labels"] = int(row["labels"])
+        rows.append(row)
     return rows
+
+
+def caching_encoder(folder):
+    """MiniLM's vectors; texts that draws have in common are encoded once."""
+    from sentence_transformers import SentenceTransformer
+
+    encoder = SentenceTransformer(str(folder), device="cpu")
+    vectors = {}
+
+    def encode(texts):
+        new = [text for text in dict.fromkeys(texts) if text not in vectors]
+        vectors.update(zip(new, encoder.encode(new)))
+        return np.array([vectors[text] for text in texts])
+
+    return encode
 
 
 def compare_sets(texts, labels, n_draws):
@@ -217,7 +251,11 @@ def main():
     parser.add_argument("--potion", type=Path, help="folder of potion-base-8M")
     parser.add_argument("--draws", type=int, default=10)
     parser.add_argument("--write-draws", type=Path, help="only write the draws for SetFit")
-    parser.add_argument("--setfit", type=Path, help="only compare with these results of SetFit")
+    parser.add_argument(
+        "--setfit",
+        type=Path,
+        help="only compare with these results of SetFit, or those of an earlier table",
+    )
     parser.add_argument("--only-sets", action="store_true", help="only compare prediction sets")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
@@ -235,7 +273,10 @@ def main():
             table = ("setfit", setfit_rows, "SetFit with 100 labels (banking: 500)")
         name, make_rows, title = table
         rows = make_rows(options, texts, labels)
-        summary = {row_name: value for row_name, _, value, *_ in (row.values() for row in rows)}
+        summary = {}
+        for row in rows:
+            row_name, _, value, *_ = row.values()
+            summary[row_name] = value
         finish("alternatives", rows, title=title, summary=summary, save=options.save, name=name)
     if has_mapie and not options.setfit:
         finish_sets(options, texts, labels)
