@@ -264,7 +264,7 @@ def test_the_readme_compares_theorem_1_with_the_bound_of_its_example():
     n_errors, n = map(int, re.search(r"\((\d+) of\s+(\d+)\s+held-out", text).groups())
     error_upper = float(re.search(r"is at most (0\.\d+)", text)[1])
     theorem_1 = kl_inverse(n_errors / n, math.log(1 / 0.05) / n)  # at its best lambda
-    numbers = rounded_up(theorem_1, 3), rounded_up(error_upper, 3)
+    numbers = rounded_up(theorem_1), rounded_up(error_upper)
     assert "at most {}, and {} by the exact".format(*numbers) in text
 
 

@@ -393,6 +393,17 @@ class TestThePassagesThatShip:
         result = invoke("paper", "reproduce", "--data", tmp_path, "-o", tmp_path / "out")
         assert result.exit_code == 2 and "Missing option '--encoder'" in result.output
 
+    def test_a_run_without_altair_says_that_it_has_no_charts(self, tmp_path, monkeypatch):
+        monkeypatch.setattr("pacsent.paper.figures.altair_found", lambda: False)
+        command = ("paper", "reproduce", "--data", "books", "-o", tmp_path / "out", "--quick")
+
+        result = invoke(*command, "--encoder", "english", "--only", "Average-0")
+
+        assert result.exit_code == 0, result.output
+        assert "no charts" in result.stderr
+        assert "pacsent[report]" in result.stderr
+        assert (tmp_path / "out" / "index.html").exists()
+
     @pytest.mark.slow
     def test_the_table_is_made_from_a_checkout(self, tmp_path):
         command = ("paper", "reproduce", "--data", "books", "-o", tmp_path / "out", "--quick")

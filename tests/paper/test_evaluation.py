@@ -237,6 +237,14 @@ def test_a_run_goes_on_where_it_stopped(reproduce, tmp_path):
     assert times_of(tmp_path / "out") == times
 
 
+def test_a_row_has_the_name_of_the_table_too():
+    by_label = reproduction.tasks(["Average α=0", "subj"])
+    by_name = reproduction.tasks(["Average-0", "subj"])
+
+    assert by_label
+    assert by_label == by_name
+
+
 def test_a_run_reports_each_result_and_writes_it(reproduce, records):
     lines = []
 

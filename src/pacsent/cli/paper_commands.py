@@ -8,6 +8,7 @@ import click
 from pacsent.cli import inputs, params
 from pacsent.cli.command_line import cli
 from pacsent.cli.printing import echo, show, show_certificate
+from pacsent.optional import install_hint
 
 
 @cli.group()
@@ -128,7 +129,8 @@ def reproduce(
     from pacsent.paper import benchmark_datasets as datasets
     from pacsent.paper import books, figures, report, reproduction
 
-    figures.require_altair()
+    if not figures.altair_found():
+        inputs.say(quiet)(f"Altair is not installed: no charts. {install_hint('report')}")
     is_books = data == datasets.BOOKS
     if encoder is not None:
         words = datasets.load_word_vectors(encoder, normalize)

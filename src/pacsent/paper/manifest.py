@@ -305,7 +305,7 @@ _ZERO_ONE_LOSS = (
         note=(
             "With the KL corrected and solved exactly. As printed by the same solver, with "
             "lambda/n and n sigma_P^2: row PB-neg (printed). The loss of a word is a sum over "
-            "k + 1 examples, so that its lambda is (k + 1) lambda of Theorem 1."
+            "k + 1 examples, so that lambda of Theorem 1 is (k + 1) times its lambda."
         ),
     ),
     Item(
@@ -372,7 +372,9 @@ _WORDS = (
         command="printed.word_variances([2, 2, 4, 1, 1, 1, 1])",
         note=(
             "An option: a draw from so wide a prior is noise, so the default, matched, scales it. "
-            "With a constant variance frequent words move most, as the paper says."
+            "With a constant variance frequent words move most, as the paper says. The variance of "
+            "a word that does not occur is infinite; such words keep their prior mean, with "
+            "variance 0."
         ),
     ),
     Item(
@@ -385,7 +387,10 @@ _WORDS = (
             'make_encoder("w-PB-neg", ex.words, n_epochs=1, n_jobs=1).fit(ex.texts[:1])'
             '.transform([["g"]])[0]'
         ),
-        note="A word that training does not contain keeps its prior mean.",
+        note=(
+            "A word that training does not contain keeps its prior mean, and counts as variance 0 "
+            "in new sentences."
+        ),
     ),
     Item(
         number=30,

@@ -232,7 +232,7 @@ def _compare_to_others(n_tied: int) -> str:
 
 
 def _find_certified(certificates: list[dict]) -> str:
-    """The smallest certified risk, and how many certificates held."""
+    """The smallest certified risk, and how many held-out estimates are below their bound."""
     if not certificates:
         return ""
     best = min(certificates, key=lambda r: r["risk_bound"])
@@ -241,11 +241,14 @@ def _find_certified(certificates: list[dict]) -> str:
         f"With {level} confidence, {best['label']}'s "
         "vectors distinguish words of a new document from random words with at most "
         f"{percent(best['risk_bound'])} errors (guessing: 50%); "
-        f"measured: {100 * best['held_out_risk']:.1f}%"
+        f"estimated on held-out documents: {100 * best['held_out_risk']:.1f}%"
     )
     if len(certificates) > 1:
-        n_held = sum(r["held_out_risk"] <= r["risk_bound"] for r in certificates)
-        sentence += f". {n_held} of {len(certificates)} such certificates held"
+        n_below = sum(r["held_out_risk"] <= r["risk_bound"] for r in certificates)
+        sentence += (
+            f". {n_below} of {len(certificates)} such estimates are below their bound, and an "
+            "estimate from few documents can exceed a bound that holds"
+        )
     return f"{sentence}."
 
 

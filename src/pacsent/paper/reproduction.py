@@ -93,9 +93,13 @@ def _runs_on(row: Row, dataset: str) -> bool:
 
 
 def _select(every: list[Cell], only: Iterable[str] | None) -> list[Cell]:
-    """The tasks whose row, dataset and kind are among the names of each group, if it has any."""
+    """The tasks whose row, dataset and kind are among the names of each group, if it has any.
+
+    A row may be named as in the table ("Average α=0").
+    """
+    name_of_label = {row.label: name for name, row in ROWS.items()}
     stripped = [name.strip() for name in only or ()]
-    names = [name for name in stripped if name]
+    names = [name_of_label.get(name, name) for name in stripped if name]
     rows = set(ROWS)
     names_of_datasets = {task.dataset for task in every}
     kinds = {task.kind for task in every} | {"paper"}

@@ -36,7 +36,8 @@ class WordPBNegVectorizer(ObjectiveTerms, NegativeSampling):
     Every word of the training sentences has a posterior N(mu_w, var_w I), all learned together
     under the negative sampling loss of the sentences; see `pacsent.sentences.solvers.w_pb_neg`. A
     new sentence costs no more than an average. Words that do not occur in training keep their
-    prior mean, `B_hat`, as if it were certain.
+    prior mean, `B_hat`, as if it were certain: they add nothing to the variance of a sentence,
+    which is no measure of uncertainty where there are such words.
 
     Parameters
     ----------
