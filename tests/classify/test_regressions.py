@@ -73,11 +73,7 @@ def test_fit_ends_at_scikit_learns_optimum(rng, n_classes, C):
 def test_every_fold_of_every_repeat_has_scikit_learns_accuracy(rng, n_classes):
     X, y = draw_problem(rng, n_classes)
     Cs = (0.01, 1.0)
-    folds = np.zeros((2, y.size), dtype=int)
-    for repeat in range(2):
-        splitter = StratifiedKFold(3, shuffle=True, random_state=repeat)
-        for fold, (_, held_out) in enumerate(splitter.split(X, y)):
-            folds[repeat, held_out] = fold
+    folds = np.stack([stratified_folds(X, y, seed) for seed in (0, 1)])
 
     result = regressions.grid_search(X, y, folds, n_classes=n_classes, Cs=Cs, tol=1e-9)
 
@@ -90,6 +86,15 @@ def test_every_fold_of_every_repeat_has_scikit_learns_accuracy(rng, n_classes):
             ours = result.accuracy[repeat, :, number]
             assert_allclose(ours, theirs, atol=one_row)
             assert abs(ours.mean() - theirs.mean()) < 2e-3
+
+
+def stratified_folds(X, y, seed):
+    """The number of the fold of each row, of three."""
+    folds = np.zeros(y.size, dtype=int)
+    splitter = StratifiedKFold(3, shuffle=True, random_state=seed)
+    for fold, (_, held_out) in enumerate(splitter.split(X, y)):
+        folds[held_out] = fold
+    return folds
 
 
 def test_a_start_changes_the_way_and_not_the_end(rng):
@@ -122,11 +127,16 @@ def test_parts_and_threads_change_nothing_that_matters(problem_with_zeros, monke
     monkeypatch.setattr(regressions, "_MAX_SPARSE_COLUMNS", 7)
     X, y = problem_with_zeros
     design = sparse.csr_matrix(X) if is_sparse else X
-    folds = np.stack([np.arange(y.size) // n % 5 for n in (1, 3, 7)])
-    settings = {"n_classes": 5, "Cs": (0.1, 1.0), "tol": 1e-9}
+    rows = np.arange(y.size)
+    folds = np.stack([rows % 5, rows // 3 % 5, rows // 7 % 5])
 
-    alone = regressions.grid_search(X, y, folds, **settings, n_jobs=1)
-    shared = regressions.grid_search(design, y, folds, **settings, n_jobs=2)
+    def search(design, n_jobs):
+        return regressions.grid_search(
+            design, y, folds, n_classes=5, Cs=(0.1, 1.0), tol=1e-9, n_jobs=n_jobs
+        )
+
+    alone = search(X, n_jobs=1)
+    shared = search(design, n_jobs=2)
 
     assert alone.converged.all()
     assert shared.converged.all()
@@ -147,11 +157,11 @@ def test_a_fit_on_two_threads_is_that_on_one(problem_with_zeros):
 def test_a_fit_of_a_sparse_design_in_parts_is_that_of_a_dense_one(problem_with_zeros, monkeypatch):
     monkeypatch.setattr(regressions, "_MAX_SPARSE_COLUMNS", 7)
     X, y = problem_with_zeros
+    design = sparse.csr_matrix(X)
 
     coef, intercept = regressions.fit(X, y, 1.0, n_classes=5, n_jobs=1)
-    of_sparse = regressions.fit(sparse.csr_matrix(X), y, 1.0, n_classes=5, n_jobs=2)
+    sparse_coef, sparse_intercept = regressions.fit(design, y, 1.0, n_classes=5, n_jobs=2)
 
-    sparse_coef, sparse_intercept = of_sparse
     assert_allclose(sparse_coef, coef, atol=1e-4)
     assert_allclose(sparse_intercept, intercept, atol=1e-4)
 
@@ -278,10 +288,11 @@ def test_a_matrix_that_is_not_positive_definite_is_damped():
 def test_a_search_warns_of_regressions_that_did_not_converge_and_flags_them(rng):
     X, y = draw_problem(rng, 3)
     folds = np.arange(y.size) % 5
-    settings = {"n_classes": 3, "Cs": (0.1, 100.0)}
 
     with pytest.warns(ConvergenceWarning, match=r"of 10 logistic regressions did not converge"):
-        result = regressions.grid_search(X, y, folds, **settings, tol=1e-12, max_iterations=1)
+        result = regressions.grid_search(
+            X, y, folds, n_classes=3, Cs=(0.1, 100.0), tol=1e-12, max_iterations=1
+        )
 
     assert result.converged.shape == result.accuracy.shape
     assert not result.converged.all()
