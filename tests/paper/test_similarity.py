@@ -1,0 +1,60 @@
+"""Similarity of sentences: correlations of cosines and human scores."""
+
+import numpy as np
+import pytest
+from scipy import sparse, stats
+
+from pacsent.paper.evaluation import _correlations, row_space
+
+
+@pytest.fixture
+def pairs(rng):
+    """Vectors of ten first and ten second sentences, their cosines, and scores."""
+    first = rng.normal(size=(10, 4))
+    second = rng.normal(size=(10, 4))
+    products = (first * second).sum(axis=1)
+    lengths = np.linalg.norm(first, axis=1) * np.linalg.norm(second, axis=1)
+    return np.concatenate([first, second]), products / lengths, rng.uniform(0, 5, 10)
+
+
+def test_correlations_are_those_of_cosines_and_scores(pairs):
+    vectors, cosines, scores = pairs
+
+    found = _correlations(vectors, scores)
+
+    assert found["spearman"] == pytest.approx(stats.spearmanr(cosines, scores).statistic)
+    assert found["pearson"] == pytest.approx(stats.pearsonr(cosines, scores).statistic)
+
+
+def test_sparse_rows_of_unit_length_have_the_correlations_of_dense_ones(pairs):
+    vectors, _, scores = pairs
+    rows = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+
+    found = _correlations(sparse.csr_matrix(rows), scores)
+
+    assert found == pytest.approx(_correlations(vectors, scores))
+
+
+def as_dense(rows):
+    return rows
+
+
+@pytest.mark.parametrize("form", [as_dense, sparse.csr_matrix])
+def test_lengths_and_angles_stay_in_the_space_of_the_rows(rng, form):
+    rows = rng.normal(size=(5, 30)).astype(np.float32)
+    other = rng.normal(size=(3, 30)).astype(np.float32)
+
+    inside, project = row_space(form(rows))
+
+    assert inside.shape == (5, 5)
+    np.testing.assert_allclose(inside @ inside.T, rows @ rows.T, atol=1e-4)
+    np.testing.assert_allclose(project(form(other)) @ inside.T, other @ rows.T, atol=1e-4)
+
+
+def test_as_many_rows_as_features_stay_as_they_are(rng):
+    rows = rng.normal(size=(6, 6))
+
+    inside, project = row_space(rows)
+
+    assert inside is rows
+    assert project(rows) is rows
