@@ -145,4 +145,4 @@ def test_empty_texts_are_named_and_not_checked(tmp_path):
 
     done = invoke("check", path, *options, input="")
 
-    assert "Left out: 2 empty texts (rows 1 and 14)" in done.stderr
+    assert "Left out: 2 empty texts (rows 1, 14)" in done.stderr

@@ -336,3 +336,39 @@ def test_another_monitor_follows_after_so_many_texts(monitors, monkeypatch):
         monitors.flush()
 
     assert monitors._clients["me"].n_monitors == 2
+
+
+@pytest.fixture
+def few_monitors(classifier, monkeypatch):
+    """Monitors of which two are kept in memory; "alarmed" was the first client."""
+    monkeypatch.setattr(drift, "_MAX_CLIENTS", 2)
+    monitors = ClientMonitors(classifier)
+    for number in range(12):
+        observe(monitors, foreign_texts(number), client="alarmed")
+    monitors.flush()
+    return monitors
+
+
+def test_the_client_that_was_idle_longest_is_forgotten(few_monitors):
+    for client in ("first", "second", "third"):
+        few_monitors.comparison(client)
+
+    assert "first" not in few_monitors._clients
+    assert "third" in few_monitors._clients
+
+
+def test_an_alarm_is_not_forgotten_however_many_clients_follow(few_monitors):
+    for number in range(5):
+        few_monitors.comparison(f"other{number}")
+
+    assert "alarmed" in few_monitors._clients
+    assert few_monitors.comparison("alarmed")["differs"] is True
+
+
+def test_rows_that_wait_are_not_forgotten(few_monitors):
+    observe(few_monitors, FILMS[:5], client="waiting")
+
+    for number in range(5):
+        few_monitors.comparison(f"other{number}")
+
+    assert few_monitors.comparison("waiting")["waiting"] == 5
