@@ -3,6 +3,7 @@
 import copy
 import dataclasses
 import html
+import itertools
 import json
 import math
 import warnings
@@ -230,11 +231,17 @@ def test_a_forged_checksum_does_not_make_an_impossible_certificate_possible(made
 
 def test_losses_are_packed_upwards_to_the_last_bit():
     rng = np.random.default_rng(0)
-    losses = np.concatenate([rng.random(20_000), np.arange(65_536) / 65_535])
-    losses = np.concatenate([losses, np.nextafter(losses, 2), np.nextafter(losses, -1)]).clip(0, 1)
+    representable = np.arange(65_536) / 65_535
+    losses = np.concatenate([rng.random(20_000), representable])
+    above = np.nextafter(losses, 2)
+    below = np.nextafter(losses, -1)
+    losses = np.concatenate([losses, above, below]).clip(0, 1)
+
     kept = unpack_losses(pack_losses(losses))
-    assert (kept >= losses).all()
-    assert (kept - losses).max() <= 1.0000001 / 65_535
+
+    difference = kept - losses
+    assert difference.min() >= 0
+    assert difference.max() <= 1.0000001 / 65_535
     np.testing.assert_array_equal(unpack_losses(pack_losses(kept)), kept)
 
 
@@ -272,21 +279,33 @@ def everything(made):
     certificates = dict(made)
     rng = np.random.default_rng(0)
     right = rng.integers(0, 3, 300).astype(str)
-    given = np.where(rng.random(300) < 0.1, "0", right)
+    is_wrong = rng.random(300) < 0.1
+    given = np.where(is_wrong, "0", right)
     groups = rng.integers(0, 60, 300)
     certificates["groups"] = certify_predictions(right, given, groups=groups, recall="all")
+
     labels = right.tolist()
     texts = [f"row {row} w{row * row}" for row in range(300)]
-    certificates["label check"] = check_labels(
+    checked = check_labels(
         texts, labels, rng.random(300), ask=lambda row, text: labels[row], error=0.1, random_state=1
-    ).certificate
-    values = {kind: json.loads(made.to_json()) for kind, made in certificates.items()}
-    for fields in values.values():
-        del fields["checksum"]
+    )
+    certificates["label check"] = checked.certificate
+
+    values = {}
+    for kind, certificate in certificates.items():
+        values[kind] = json.loads(certificate.to_json())
+        del values[kind]["checksum"]
     return values
 
 
-def read_edits(values, edits):
+def assert_can_be_printed(certificate):
+    assert certificate.summary()
+    assert certificate.details()
+    assert certificate._repr_html_()
+    assert json.loads(certificate.to_json())
+
+
+def count_refused(values, edits):
     """Read the certificate after each edit; those that are accepted can be printed."""
     n_refused = 0
     for path, new in edits:
@@ -294,41 +313,66 @@ def read_edits(values, edits):
         try:
             certificate = read_certificate(text, "c.json")
         except ValueError as error:
-            assert str(error).startswith("c.json")
+            message = str(error)
+            assert message.startswith("c.json")
             n_refused += 1
-            continue
-        assert certificate.summary() and certificate.details() and certificate._repr_html_()
-        assert json.loads(certificate.to_json())
+        else:
+            assert_can_be_printed(certificate)
     return n_refused
+
+
+def every_edit(values):
+    """The path of every field, with everything that it may be changed into."""
+    return list(itertools.product(edit_everywhere(values), [*EDITS, DELETED]))
 
 
 @pytest.mark.parametrize("kind", [*KINDS, "groups", "label check"])
 def test_an_edit_of_any_field_is_refused_or_harmless(everything, kind):
     values = everything[kind]
-    edits = [(path, new) for path in edit_everywhere(values) for new in [*EDITS, DELETED]]
-    chosen = np.random.default_rng(0).choice(len(edits), 100, replace=False)
+    edits = every_edit(values)
+    rng = np.random.default_rng(0)
+    chosen = rng.choice(len(edits), 100, replace=False)
 
-    assert read_edits(values, [edits[number] for number in chosen]) > 50
+    n_refused = count_refused(values, [edits[number] for number in chosen])
+
+    assert n_refused > 50
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", [*KINDS, "groups", "label check"])
 def test_every_edit_of_every_field_is_refused_or_harmless(everything, kind):
     values = everything[kind]
-    edits = [(path, new) for path in edit_everywhere(values) for new in [*EDITS, DELETED]]
+    edits = every_edit(values)
 
-    assert read_edits(values, edits) > len(edits) / 2
+    n_refused = count_refused(values, edits)
+
+    assert n_refused > len(edits) / 2
 
 
-def test_a_digest_that_was_deleted_is_listed_as_unchecked():
+@pytest.fixture(scope="module")
+def with_digests():
+    """A certificate of sixty predictions with the digests of its data, and these data."""
     texts = [f"row {row} w{row * row}" for row in range(60)]
     labels = ["a", "b"] * 30
     predictions = ["a", "b", "a", "a"] * 15
     certificate = certify_predictions(labels, predictions, texts=texts)
-    without = dataclasses.replace(certificate, digests={"texts": certificate.digests["texts"]})
+    return certificate, (predictions, texts, labels)
 
-    unchecked = without.verify(predictions, texts, labels).unchecked
+
+def test_a_digest_that_was_deleted_is_listed_as_unchecked(with_digests):
+    certificate, data = with_digests
+    of_texts = {"texts": certificate.digests["texts"]}
+    without = dataclasses.replace(certificate, digests=of_texts)
+
+    unchecked = without.verify(*data).unchecked
 
     assert "the labels beyond their counts" in unchecked
     assert "the predictions beyond their counts" in unchecked
-    assert "beyond their counts" not in certificate.verify(predictions, texts, labels).unchecked
+
+
+def test_data_that_have_a_digest_are_checked_beyond_their_counts(with_digests):
+    certificate, data = with_digests
+
+    unchecked = certificate.verify(*data).unchecked
+
+    assert "beyond their counts" not in unchecked
