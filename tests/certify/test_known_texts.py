@@ -48,46 +48,55 @@ def edited(texts, rng):
     for text in texts:
         words = text.split()
         start = rng.integers(len(words) + 1)
-        yield " ".join(
-            words[:start] + ["zebra"] * rng.integers(3) + words[start + rng.integers(4) :]
-        )
+        replacement = ["zebra"] * rng.integers(3)
+        rest = words[start + rng.integers(4) :]
+        yield " ".join(words[:start] + replacement + rest)
 
 
-def texts_of(kind, rng):
+def passages(rng):
     books = [passage.text for passage in load_books()]
-    bank = list(load_banking("train")[0])
-    letters = np.array(list("abcdefghi"))
-    made = {
-        "passages": (books[:600], list(edited(books[300:700], rng))),
-        "messages": (bank[:1000], bank[800:1300]),
-        "all alike": (["the same words again"] * 400, ["the same words", "other words"] * 50),
-        "a template": (
-            [f"your order {i} of {i % 7} items was sent" for i in range(400)],
-            [f"your order {i} of {i % 5} things was not sent now" for i in range(200)],
-        ),
-        "one word in common": (
-            [f"common w{i} v{i}" for i in range(400)],
-            [*(f"common x{i} y{i}" for i in range(200)), "common"],
-        ),
-        "letters": tuple(
-            [" ".join(rng.choice(letters, size=rng.integers(1, 9))) for _ in range(500)]
-            for _ in range(2)
-        ),
-    }
-    return made[kind]
+    return books[:600], list(edited(books[300:700], rng))
+
+
+def messages(rng):
+    bank, _ = load_banking("train")
+    return bank[:1000], bank[800:1300]
+
+
+def all_alike(rng):
+    return ["the same words again"] * 400, ["the same words", "other words"] * 50
+
+
+def template(rng):
+    known = [f"your order {i} of {i % 7} items was sent" for i in range(400)]
+    new = [f"your order {i} of {i % 5} things was not sent now" for i in range(200)]
+    return known, new
+
+
+def one_word_in_common(rng):
+    known = [f"common w{i} v{i}" for i in range(400)]
+    new = [f"common x{i} y{i}" for i in range(200)]
+    return known, [*new, "common"]
+
+
+def letters(rng):
+    alphabet = np.array(list("abcdefghi"))
+    lengths = rng.integers(1, 9, 1000)
+    texts = [" ".join(rng.choice(alphabet, size=length)) for length in lengths]
+    return texts[:500], texts[500:]
 
 
 @pytest.mark.parametrize(
-    "kind",
-    ["passages", "messages", "all alike", "a template", "one word in common", "letters"],
+    "draw_texts", [passages, messages, all_alike, template, one_word_in_common, letters]
 )
-def test_the_same_texts_are_found_as_by_comparing_all(kind, rng):
-    known, new = texts_of(kind, rng)
+def test_the_same_texts_are_found_as_by_comparing_all(draw_texts, rng):
+    known, new = draw_texts(rng)
     cosines = largest_cosines(known, new)
     # no cosine is so near to the limit that rounding decides
     assert np.abs(cosines - MIN_COSINE).min() > 2e-6
+    index = KnownTexts(sketches(known))
 
-    found = KnownTexts(sketches(known)).are_near(new)
+    found = index.are_near(new)
 
     assert_array_equal(found, cosines >= MIN_COSINE)
 
@@ -136,13 +145,14 @@ def test_sketches_of_texts_with_invisible_characters_are_those_of_what_is_seen(w
 
 def test_few_known_texts_are_listed_for_a_new_one():
     """Of 2,000 passages and 1,000 others, less than three pairs in a hundred."""
-    passages = [passage.text for passage in load_books()]
-    postings = index_known(sketches(passages[:2000])).postings
-    known = KnownTexts(sketches(passages[:2000]))
-    own = known._look_up(sketches(passages[2000:]))
+    texts = [passage.text for passage in load_books()]
+    of_known = sketches(texts[:2000])
+    of_new = sketches(texts[2000:])
+    n_texts_with = np.diff(index_known(of_known).postings.starts)
 
-    n_listed = np.diff(postings.starts)[own.prefixes.entries].sum()
+    looked_up = KnownTexts(of_known)._look_up(of_new)
 
+    n_listed = n_texts_with[looked_up.prefixes.entries].sum()
     assert n_listed < 0.03 * 2000 * 1000
 
 
@@ -152,22 +162,38 @@ def test_equal_known_texts_are_listed_once():
     assert np.unique(index.postings.rows).tolist() == [0, 5]
 
 
-def test_nothing_known_and_nothing_new():
-    assert KnownTexts(np.zeros((0, 64), np.uint32)).are_near(["a text"]).tolist() == [False]
-    assert KnownTexts(np.zeros((3, 64), np.uint32)).are_near(["a text"]).tolist() == [False]
-    assert KnownTexts(sketches(["a text"])).are_near([]).size == 0
+@pytest.mark.parametrize("n_known", [0, 3])
+def test_no_text_is_near_to_known_texts_without_words(n_known):
+    known = KnownTexts(np.zeros((n_known, 64), np.uint32))
+
+    assert known.are_near(["a text"]).tolist() == [False]
 
 
-def test_the_index_of_an_array_is_made_once_and_goes_with_it():
-    first, second = sketches(["a dull film"]), sketches(["a good film"])
+def test_of_no_new_texts_none_is_near():
+    known = KnownTexts(sketches(["a text"]))
 
-    assert known_texts(first)._index is known_texts(first)._index
-    assert known_texts(second)._index is not known_texts(first)._index
+    assert known.are_near([]).size == 0
 
+
+def test_the_index_of_an_array_is_made_once():
+    first = sketches(["a dull film"])
+    second = sketches(["a good film"])
+
+    index = known_texts(first)._index
+
+    assert known_texts(first)._index is index
+    assert known_texts(second)._index is not index
+
+
+def test_the_index_of_an_array_goes_with_it():
+    array = sketches(["a dull film"])
+    known_texts(array)
+    gone = weakref.ref(array)
     n_kept = len(near_duplicates._INDEXES)
-    gone = weakref.ref(first)
-    del first
+
+    del array
     gc.collect()
+
     assert gone() is None
     assert len(near_duplicates._INDEXES) == n_kept - 1
 
@@ -184,7 +210,7 @@ def test_values_among_sorted_ones_are_those_of_numpy(rng):
 def saved_index(monkeypatch, rng):
     """Known sketches, new texts, and the index of the former as arrays."""
     monkeypatch.setattr(near_duplicates, "_MIN_INDEXED_TEXTS", 100)
-    known, new = texts_of("messages", rng)
+    known, new = messages(rng)
     known = sketches(known)
     return known, new, index_arrays(known)
 
