@@ -4,6 +4,7 @@ import errno
 import hashlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -36,25 +37,40 @@ def folder(tmp_path):
     return tmp_path / "model"
 
 
+@pytest.fixture(scope="module")
+def words_folder(tmp_path_factory):
+    """Five word vectors as they are saved; not to be changed."""
+    return save(made(), tmp_path_factory.mktemp("words") / "model")
+
+
 @pytest.fixture
-def saved_words(folder):
+def saved_words(folder, words_folder):
     """Five word vectors, saved in the folder."""
-    words = made()
-    save(words, folder)
-    return words
+    shutil.copytree(words_folder, folder)
+    return made()
+
+
+def fit_estimator(words, texts):
+    vectorizer = make_encoder("PB-IDF-L2", words, lam=2.5, on_empty="ignore")
+    return vectorizer.fit(texts)
 
 
 @pytest.fixture
 def fitted(toy_word_vectors, tiny_corpus):
-    vectorizer = make_encoder("PB-IDF-L2", toy_word_vectors, lam=2.5, on_empty="ignore")
-    return vectorizer.fit(tiny_corpus)
+    return fit_estimator(toy_word_vectors, tiny_corpus)
+
+
+@pytest.fixture(scope="module")
+def estimator_folder(tmp_path_factory, toy_word_vectors, tiny_corpus):
+    """A fitted estimator as it is saved with a copy of its word vectors; not to be changed."""
+    estimator = fit_estimator(toy_word_vectors, tiny_corpus)
+    return save(estimator, tmp_path_factory.mktemp("estimator") / "model")
 
 
 @pytest.fixture
-def saved_estimator(fitted, folder):
-    """A fitted estimator, saved in the folder with a copy of its word vectors."""
-    save(fitted, folder)
-    return fitted
+def saved_estimator(folder, estimator_folder):
+    """The folder has a fitted estimator and a copy of its word vectors."""
+    shutil.copytree(estimator_folder, folder)
 
 
 def made(n_words=5, n_dims=3, *, dtype=np.float32, output=True, counts=True, **more):
