@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 from scipy import sparse, stats
 
-from pacsent.paper.evaluation import _correlations, row_space
+from pacsent.paper.benchmark_datasets import Pairs
+from pacsent.paper.evaluation import _correlations, row_space, similarity
+from pacsent.paper.method_rows import ROWS
 
 
 @pytest.fixture
@@ -58,3 +60,20 @@ def test_as_many_rows_as_features_stay_as_they_are(rng):
 
     assert inside is rows
     assert project(rows) is rows
+
+
+def test_lambda_is_chosen_on_the_training_pairs_and_scored_on_the_test_pairs(toy_word_vectors, rng):
+    sentences = ["good film", "quiet film", "film film good", "quiet good", "film", "good"]
+    texts = {"train": sentences, "test": sentences[::-1]}
+    others = {"train": sentences[1:] + sentences[:1], "test": sentences}
+    scores = {"train": rng.uniform(0, 5, 6), "test": rng.uniform(0, 5, 6)}
+    pairs = Pairs("toy", texts, others, scores, digest="")
+
+    found = similarity(ROWS["PB-L2"], pairs, toy_word_vectors, n_jobs=1)
+
+    curve = found["lam_curve"]
+    best = max(curve, key=lambda candidate: candidate["train"]["spearman"])
+    assert [candidate["lam"] for candidate in curve] == list(ROWS["PB-L2"].lams)
+    assert found["lam"] == best["lam"]
+    assert found["spearman"] == best["test"]["spearman"]
+    assert found["pearson"] == best["test"]["pearson"]
