@@ -404,6 +404,21 @@ def test_a_report_on_a_certified_classifier_has_its_certificate(model):
     assert "dull &lt;b&gt;film" in page
 
 
+def test_the_page_of_a_report_warns_of_texts_that_the_model_was_fitted_on(model):
+    texts = [TEXTS[0], TEXTS[1], "a text that is new"]
+
+    result = report(model, texts, [*LABELS[:2], "up"])
+
+    warning = "2 of the 3 texts are among those that the model was fitted on"
+    assert result.n_fitted == 2
+    assert f"This accuracy is too high: {warning}" in result.to_html()
+
+
+def test_the_page_of_a_report_on_new_texts_has_no_such_warning(hostile_report):
+    assert hostile_report.n_fitted == 0
+    assert "This accuracy is too high" not in hostile_report.to_html()
+
+
 class Audited:
     """Texts with a copy, a near-duplicate and an empty text, and what an audit finds in them."""
 
@@ -512,7 +527,7 @@ def test_a_report_is_overwritten_in_the_shell_only_if_asked_for(report_command):
     overwritten = invoke(*report_command, "--overwrite", "--json", "--quiet", status=0)
 
     assert "exists" in refused.stderr
-    assert json.loads(overwritten.stdout)["n"] == len(TEXTS)
+    assert json.loads(overwritten.stdout)["n"] == len(TEXTS[48:])  # the others were fitted
 
 
 def test_a_report_of_predictions_without_probabilities_is_a_page():

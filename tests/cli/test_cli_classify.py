@@ -12,6 +12,7 @@ from pyarrow import parquet
 
 import helpers
 import pacsent
+from pacsent.certify.samples import seen_before
 from pacsent.cli import classifier_commands
 from pacsent.scale import predict_shards
 
@@ -208,10 +209,102 @@ def test_evaluate_prints_five_errors(folder):
     assert shown.count("predicted") == 5
 
 
-@pytest.mark.parametrize("command", ["evaluate", "predict"])
-def test_texts_of_training_are_warned_about(folder, command):
-    warning = invoke(command, folder / "model", folder / "train.tsv").stderr
+def test_predictions_for_texts_of_training_come_with_a_warning(folder):
+    warning = invoke("predict", folder / "model", folder / "train.tsv").stderr
+
     assert "of the 400 texts are among those that the model was fitted on" in warning
+
+
+@pytest.fixture(scope="module")
+def fitted_rows(folder):
+    """Whether each row of the file that the model was trained on was fitted, (400,)."""
+    classifier = pacsent.load(folder / "model")
+    texts = [text for _, text in rows(400)]
+    is_fitted, _ = seen_before(classifier, texts)
+    return is_fitted
+
+
+def test_evaluate_leaves_out_the_rows_that_the_model_was_fitted_on(folder, fitted_rows):
+    result = run_json("evaluate", folder / "model", folder / "train.tsv", "-k", 400)
+
+    labels, texts = map(np.array, zip(*rows(400)))
+    is_right = pacsent.load(folder / "model").predict(texts.tolist()) == labels
+    error_rows = {error["row"] - 1 for error in result["errors"]}
+    assert result["n"] == np.sum(~fitted_rows)
+    assert result["n_left_out"] == np.sum(fitted_rows)
+    assert result["accuracy"] == pytest.approx(is_right[~fitted_rows].mean())
+    assert error_rows == set(np.flatnonzero(~fitted_rows & ~is_right))
+
+
+@pytest.fixture(params=["evaluate", "report"])
+def measure(request, folder, tmp_path):
+    """The arguments of a command that measures the model on a table, but for the table."""
+    if request.param == "evaluate":
+        return ("evaluate", folder / "model")
+    return ("report", "-o", tmp_path / "report.html", folder / "model")
+
+
+def test_rows_that_are_left_out_are_counted_in_the_terminal(folder, fitted_rows, measure):
+    shown = run(*measure, folder / "train.tsv")
+
+    n_fitted = fitted_rows.sum()
+    assert f"{n_fitted} of 400 rows were left out: the model was fitted on them." in shown
+    assert f"Measured on the other {400 - n_fitted}." in shown
+
+
+def test_the_page_of_a_report_says_which_rows_were_left_out(folder, tmp_path, fitted_rows):
+    page = tmp_path / "report.html"
+
+    result = run_json("report", folder / "model", folder / "train.tsv", "-o", page)
+
+    n_fitted = fitted_rows.sum()
+    sentence = f"{n_fitted} of 400 rows were left out: the model was fitted on them."
+    assert sentence in page.read_text()
+    assert result["n_left_out"] == n_fitted
+
+
+def test_the_audit_of_a_report_looks_at_all_rows(folder, tmp_path):
+    page = tmp_path / "report.html"
+
+    result = run_json("report", folder / "model", folder / "train.tsv", "-o", page, "--audit")
+
+    assert result["n"] < 400
+    assert result["audit"]["n"] == 400
+
+
+def test_all_rows_are_measured_if_asked_for_and_the_page_says_that_this_is_too_good(
+    folder, tmp_path, fitted_rows
+):
+    page = tmp_path / "report.html"
+    keep = ("--overlap", "keep")
+
+    done = invoke("report", folder / "model", folder / "train.tsv", "-o", page, *keep)
+
+    warning = f"{fitted_rows.sum()} of the 400 texts are among those that the model was fitted on"
+    headline, _, _ = page.read_text().partition("<h2>")
+    assert f"This accuracy is too high: {warning}" in headline
+    assert f"Warning: {warning}" in done.stderr
+
+
+@pytest.fixture
+def only_fitted(folder, fitted_rows, tmp_path):
+    """A table of nothing but the rows that the model was fitted on."""
+    labelled = np.array(rows(400))[fitted_rows].tolist()
+    return write(tmp_path / "fitted.tsv", labelled)
+
+
+def test_without_any_new_row_there_is_one_error_that_says_what_to_do(measure, only_fitted):
+    message = messages(*measure, only_fitted, "--quiet")
+
+    assert "none is left to measure on" in message
+    assert "Give labelled texts that are new to it" in message
+    assert "--overlap keep" in message
+
+
+def test_predictions_without_a_model_have_no_rows_that_were_fitted(folder):
+    message = messages("evaluate", folder / "new.tsv", "--overlap", "drop", status=2)
+
+    assert "--overlap is about the texts that MODEL was fitted on" in message
 
 
 def test_an_explanation_is_printed_and_written_as_html(folder, tmp_path):

@@ -37,13 +37,8 @@ def seen_before(model: Any, X: Any) -> tuple[np.ndarray, np.ndarray]:
         Empty texts are neither.
     """
     n = n_samples(X)
-    fingerprints = recorded(model, "fingerprints")
     sketches = recorded(model, "sketches")
-
-    is_equal = np.zeros(n, bool)
-    if fingerprints is not None:
-        is_equal = are_among(row_fingerprints(X), fingerprints)
-
+    is_equal = _equal_to_fitted(model, X)
     is_near = np.zeros(n, bool)
     if sketches is not None and is_texts(text_column(X)):
         from pacsent.certify.near_duplicates import known_texts  # loads compiled kernels
@@ -51,12 +46,31 @@ def seen_before(model: Any, X: Any) -> tuple[np.ndarray, np.ndarray]:
         training_texts = known_texts(sketches)
         is_near = training_texts.are_near(text_column(X)) & ~is_equal
 
+    has_text = _have_text(X)
+    return is_equal & has_text, is_near & has_text
+
+
+def find_fitted(model: Any, X: Any) -> np.ndarray:
+    """Rows that equal one that a model is known to be fitted on, (n,); no empty text does."""
+    return _equal_to_fitted(model, X) & _have_text(X)
+
+
+def _equal_to_fitted(model: Any, X: Any) -> np.ndarray:
+    """Rows with the fingerprint of one that the model was fitted on, (n,)."""
+    fingerprints = recorded(model, "fingerprints")
+    if fingerprints is None:
+        return np.zeros(n_samples(X), bool)
+    return are_among(row_fingerprints(X), fingerprints)
+
+
+def _have_text(X: Any) -> np.ndarray:
+    """Rows that are no empty text, (n,)."""
     with_text = rows_with_text(X)
     if with_text is None:
-        return is_equal, is_near
-    has_text = np.zeros(n, bool)
+        return np.ones(n_samples(X), bool)
+    has_text = np.zeros(n_samples(X), bool)
     has_text[with_text] = True
-    return is_equal & has_text, is_near & has_text
+    return has_text
 
 
 def recorded(model: Any, what: str) -> np.ndarray | None:

@@ -14,6 +14,7 @@ from pacsent.bounds.binomial import two_sided_limits
 from pacsent.bounds.rounding import rounded_up
 from pacsent.certify.columns import materialize
 from pacsent.certify.labels import ClassLabels, as_classes, as_labels, class_indices, is_multilabel
+from pacsent.certify.samples import find_fitted
 from pacsent.classify.label_reports import Audit, LearningCurve
 from pacsent.optional import install_hint
 from pacsent.text.pages import render
@@ -56,6 +57,11 @@ class Diagnostics:
         Of each class, the n-grams that support it most.
     errors : list of dict
         Row, label, prediction, probability and text of wrong answers, the surest first.
+    n_fitted : int
+        How many of the texts the classifier is known to be fitted on: with some, the accuracy is
+        too high.
+    n_left_out : int
+        How many other texts were left out because the classifier was fitted on them.
 
     Examples
     --------
@@ -76,6 +82,8 @@ class Diagnostics:
     audit: Audit | None = None
     errors: Sequence[dict[str, Any]] = ()
     certificate: Any = None
+    n_fitted: int = 0
+    n_left_out: int = 0
 
     @property
     def n(self) -> int:
@@ -102,6 +110,26 @@ class Diagnostics:
         n_predicted = self.confusion.sum(axis=0).tolist()  # (n_classes,)
         n_right = np.diag(self.confusion).tolist()  # (n_classes,)
         return list(map(_class_scores, self.classes, n_of_class, n_predicted, n_right))
+
+    def describe_overlap(self) -> str:
+        """Sentence about texts that the classifier was fitted on; empty if there were none.
+
+        Returns
+        -------
+        str
+        """
+        if self.n_fitted:
+            return (
+                f"This accuracy is too high: {self.n_fitted:,} of the {self.n:,} texts are among "
+                "those that the model was fitted on. Results on new texts are worse."
+            )
+        if not self.n_left_out:
+            return ""
+        n_given = self.n + self.n_left_out
+        return (
+            f"{self.n_left_out:,} of {n_given:,} rows were left out: the model was fitted on them. "
+            f"Measured on the other {self.n:,}."
+        )
 
     def _require_proba(self) -> np.ndarray:
         if self.proba is None:
@@ -177,6 +205,8 @@ class Diagnostics:
 
         return {
             "n": self.n,
+            "n_fitted": self.n_fitted,
+            "n_left_out": self.n_left_out,
             "accuracy": self.accuracy,
             "accuracy_interval": self._accuracy_interval(),
             "ece": self.ece if has_proba else None,
@@ -525,4 +555,5 @@ def report(
         audit=audit,
         errors=errors,
         certificate=getattr(model, "certificate_", None),
+        n_fitted=int(find_fitted(model, texts).sum()),
     )

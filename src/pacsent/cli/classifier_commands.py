@@ -399,21 +399,26 @@ def monitor(
 @params.label_columns
 @params.column("prediction", "Column of the predictions, if there is no MODEL.")
 @params.option("-k", "Wrong answers to print, the most certain first.", params.NON_NEGATIVE, 5)
+@params.fitted_rows
 @params.id_column
 @params.model_encoder
 @params.reports
 def evaluate(paths: tuple[str, ...], k: int, as_json: bool, **options: Any) -> None:
     """Print how good MODEL is on DATA, labelled texts new to it.
 
-    Without MODEL, DATA is a table of labels and predictions. Accuracy with its interval, precision,
-    recall and F1 of each class, and wrong answers. `pacsent certify` gives a guarantee, `pacsent
+    Rows that MODEL was fitted on are left out. Without MODEL, DATA is a table of labels and
+    predictions. Accuracy with its interval, precision, recall and F1 of each class, and wrong
+    answers. `pacsent certify` gives a guarantee, `pacsent
     report` a page. Example: pacsent evaluate model new.csv
     """
     from pacsent.classify.diagnostics import report, report_predictions
 
     path, data = inputs.split_model(paths)
     ids = inputs.read_ids(data, options)
+    overlap = options.pop("overlap")
     if path is None:
+        if overlap is not None:
+            raise click.UsageError("--overlap is about the texts that MODEL was fitted on.")
         table, selection = inputs.read_predictions(data, options)
         sampled = table.select(selection.sampled)
         result = report_predictions(sampled.labels, sampled.predictions, sampled.texts)
@@ -423,12 +428,16 @@ def evaluate(paths: tuple[str, ...], k: int, as_json: bool, **options: Any) -> N
         if options.pop("prediction_column") is not None:
             raise click.UsageError("--prediction-column is for DATA without MODEL.")
         classifier, labelled = inputs.open_labelled(path, data, options)
-        result = report(classifier, labelled.texts, labelled.labels)
-        rows = labelled.rows
-        condition = labelled.condition
+        measured = inputs.leave_out_fitted(classifier, labelled, overlap)
+        result = report(classifier, measured.texts, measured.labels)
+        result = replace(result, n_left_out=len(labelled.rows) - len(measured.rows))
+        rows = measured.rows
+        condition = measured.condition
 
     errors = _with_rows_of_file(result.errors[:k], rows)
-    lines = [str(result)]
+    overlap_note = result.describe_overlap()
+    lines = [overlap_note] if overlap_note else []
+    lines.append(str(result))
     if condition:
         lines.append(f"{condition[0].upper()}{condition[1:]}.")
     lines += [_describe_error(error, ids) for error in errors]
@@ -458,6 +467,7 @@ def _describe_error(error: dict[str, Any], ids: list | None) -> str:
 @params.label_columns
 @params.flag("--curve", "Also estimate how many more labels are needed.")
 @params.flag("--audit", "Also list labels of DATA that are probably wrong, and duplicates.")
+@params.fitted_rows
 @params.id_column
 @params.model_encoder
 @params.outputs
@@ -467,6 +477,7 @@ def report(
     output: str,
     curve: bool,
     audit: bool,
+    overlap: str | None,
     overwrite: bool,
     as_json: bool,
     **options: Any,
@@ -474,7 +485,8 @@ def report(
     """Write a page about MODEL on DATA, labelled texts new to it.
 
     Confusion matrix, precision, recall and F1 with intervals, calibration, risk against coverage
-    and words of each class. Example: pacsent report model new.csv -o report.html
+    and words of each class. Rows that MODEL was fitted on are left out; --curve and --audit use
+    all rows. Example: pacsent report model new.csv -o report.html
     """
     from sklearn.base import clone
 
@@ -485,6 +497,7 @@ def report(
     check_output(output, [data, model], overwrite=overwrite)
     ids = inputs.read_ids(data, options)
     classifier, labelled = inputs.open_labelled(model, data, options)
+    measured = inputs.leave_out_fitted(classifier, labelled, overlap)
     texts = labelled.texts
     labels = labelled.labels
     fresh = clone(getattr(classifier, "estimator_", classifier))
@@ -497,18 +510,23 @@ def report(
             learning_curve = tools.fit_learning_curve_left_out(left_out, fresh, 0)
     elif curve:
         learning_curve = tools.fit_learning_curve(texts, labels, model=fresh, random_state=0)
-    result = report(classifier, texts, labels, curve=learning_curve, audit=audited)
+    result = report(
+        classifier, measured.texts, measured.labels, curve=learning_curve, audit=audited
+    )
 
-    errors = _with_rows_of_file(result.errors, labelled.rows)
+    errors = _with_rows_of_file(result.errors, measured.rows)
     if ids is not None:
         errors = [{**error, "id": ids[error["row"]]} for error in errors]
-    result = replace(result, errors=errors)
+    n_left_out = len(labelled.rows) - len(measured.rows)
+    result = replace(result, errors=errors, n_left_out=n_left_out)
     source = "standard input" if data == "-" else Path(data).name
     title = f"Report of {Path(model).name} on {source}"
     write_text(output, result.to_html(title))
 
     first_line, _, _ = str(result).partition("\n")
-    sections = [first_line]
+    overlap_note = result.describe_overlap()
+    sections = [overlap_note] if overlap_note else []
+    sections.append(first_line)
     if learning_curve:
         sections.append(str(learning_curve))
     if audited:

@@ -154,6 +154,16 @@ class LabelledInput:
         provenance = f"{certificate.provenance}; {self.condition}"
         return replace(certificate, provenance=provenance)
 
+    def select(self, positions: Sequence[int]) -> "LabelledInput":
+        """These of the rows that are labels for a guarantee."""
+        return replace(
+            self,
+            texts=[self.texts[position] for position in positions],
+            labels=[self.labels[position] for position in positions],
+            groups=self.groups and [self.groups[position] for position in positions],
+            rows=[self.rows[position] for position in positions],
+        )
+
 
 RANDOM_LABELS = "valid if which rows have labels is random"
 
@@ -545,14 +555,34 @@ def warn_of_fitted(n_fitted: int, n_texts: int) -> None:
 
 
 def open_labelled(model: str, data: str, options: dict) -> tuple[Any, LabelledInput]:
-    """A classifier, and texts and labels to evaluate it on; a warning if it was fitted on them."""
-    from pacsent.certify.samples import seen_before
-
+    """A classifier, and texts and labels to evaluate it on."""
     classifier = open_model(model, "a classifier")
-    labelled = read_labelled(data, options, classifier)
-    is_fitted, _ = seen_before(classifier, labelled.texts)
-    warn_of_fitted(int(is_fitted.sum()), len(labelled.texts))
-    return classifier, labelled
+    return classifier, read_labelled(data, options, classifier)
+
+
+def leave_out_fitted(
+    classifier: Any, labelled: LabelledInput, overlap: str | None
+) -> LabelledInput:
+    """The rows to measure on: by default those that the classifier was not fitted on.
+
+    With overlap="keep" they are all rows, and a warning tells how many of them were fitted.
+    """
+    from pacsent.certify.samples import find_fitted
+
+    is_fitted = find_fitted(classifier, labelled.texts)
+    n_fitted = int(is_fitted.sum())
+    n_texts = len(labelled.texts)
+    if overlap == "keep":
+        warn_of_fitted(n_fitted, n_texts)
+        return labelled
+    if n_fitted == n_texts:
+        raise ValueError(
+            f"The model was fitted on all {n_texts:,} labelled rows: none is left to measure on. "
+            "Give labelled texts that are new to it, or measure on these with --overlap keep, "
+            "which makes the accuracy too high."
+        )
+    new_positions = [position for position in range(n_texts) if not is_fitted[position]]
+    return labelled.select(new_positions)
 
 
 def class_of(classifier: Any, label: str) -> int | str:

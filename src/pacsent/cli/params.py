@@ -137,6 +137,12 @@ known_rows = option(
     "count as new rows]",
     _overlaps,
 )
+fitted_rows = option(
+    "--overlap",
+    "What to do with texts that were trained on: leave them out (drop), or measure on all texts, "
+    "which makes the accuracy too high (keep).  [default: drop]",
+    click.Choice(["drop", "keep"]),
+)
 repeats = option(
     "--repeats",
     "Why texts repeat: frequent ones are drawn again (traffic), or copies of texts were made "
