@@ -260,7 +260,8 @@ def predict(
     `pacsent embed`. Writes prediction, probability, set, abstained and the reason why a text is not
     answered whatever its probability, or predictions and probabilities; an output file also has the
     columns of the input. The texts of one file are compared with the calibration set of the model,
-    which can detect a difference, not exclude one: exit status 3 if guarantees are withdrawn.
+    which can detect a difference, not exclude one: exit status 3 if guarantees are withdrawn, and
+    the reason of every row says so.
     Example: pacsent predict model new.csv -o out.csv
     """
     from pacsent.scale import Predict

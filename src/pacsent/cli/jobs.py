@@ -67,6 +67,10 @@ def run_job(
         if left_out is not None:
             raise click.UsageError("--left-out is for one file. Leave it out.")
         manifest = _run_many(job, sources, output, options, cells)
+        if cells:
+            say(options["quiet"])(
+                "Not compared with the calibration set: drift is looked for in one file only."
+            )
     else:
         path = sources[0] if sources else "-"
         run = _OneFile(job, path, output, options, cells, left_out)
@@ -217,6 +221,7 @@ class _OneFile:
     cells: Cells | None
     left_out: str | None
     comparison: Any = None  # with the calibration set, after `compute`
+    _says_drift: bool = False  # whether drift was found before the rows were written
 
     def compute(self) -> Any:
         """Write the results; returns a manifest that has one record."""
@@ -240,7 +245,8 @@ class _OneFile:
 
         with contextlib.ExitStack() as stack:
             stack.enter_context(table)
-            shown = stack.enter_context(
+            self._bars = stack.enter_context(contextlib.ExitStack())
+            shown = self._bars.enter_context(
                 bar(self.job.command, unit="texts", enabled=not options["quiet"])
             )
             batches = self._result_batches(table, record, shown.advance)
@@ -256,7 +262,7 @@ class _OneFile:
         say(options["quiet"])(describe_table(table, record.rows))
         warn_of_fitted(self._counts["fitted"], record.rows)
         if self._check is not None:
-            self._compare(record.rows - record.empty)
+            self._report_comparison(record.rows - record.empty)
         elif self.cells and not hasattr(self._classifier, "certificate_"):
             say(options["quiet"])(
                 "No guarantee: the model has no certificate, and the texts were compared with "
@@ -362,6 +368,8 @@ class _OneFile:
         id_column = self.options["id_column"]
         if self.left_out is not None and id_column is not None:
             batches = _collect(batches, id_column, self._ids)
+        if self._check is not None:
+            batches = self._compare_before_writing(batches)
         if self._suffix == "plain":
             return (_without_variance(batch) for batch in batches)
         if self.cells and self._suffix not in (".jsonl", ".parquet"):
@@ -369,19 +377,62 @@ class _OneFile:
             return (_format_cells(batch, cells) for batch in batches)
         return batches
 
-    def _compare(self, n_texts: int) -> None:
-        """Compare the texts with the calibration set, and print what answers guarantee."""
+    def _compare_before_writing(self, batches: Iterable[dict]) -> Iterable[Any]:
+        """The batches of answers, changed if the texts differ from the calibration texts.
+
+        The comparison is of the whole file, so they wait in a temporary file, beside the output as
+        /tmp may be memory. From one stream to another, each is written at once.
+        """
+        from pacsent.files import is_stream
+        from pacsent.text import result_files
+
+        if is_stream(self.output):
+            if is_stream(self.path):
+                return batches
+            folder = None
+        else:
+            folder = os.path.dirname(os.path.realpath(str(self.output)))
+        return result_files.changed_at_end(batches, self._change_of_answers, folder)
+
+    def _change_of_answers(self) -> Callable[[Any], Any]:
+        """Compare the texts; how the answers are changed by the result."""
+        from pacsent.scale.jobs import withdraw_guarantee
+
+        self._compare()
+        if self.comparison.differs:
+            self._says_drift = True
+            return withdraw_guarantee
+        return lambda batch: batch
+
+    def _compare(self) -> None:
+        """Compare the texts with the calibration set."""
         from pacsent.progress import bar
 
+        self._bars.close()  # one bar at a time
         quiet = self.options["quiet"]
-        print_line = say(quiet)
         with bar("compare with the calibration set", unit="", enabled=not quiet):
-            comparison = self._check.result()
-        self.comparison = comparison
+            self.comparison = self._check.result()
+
+    def _report_comparison(self, n_texts: int) -> None:
+        """Print what answers guarantee, and what the comparison found."""
+        from pacsent.scale.jobs import DRIFT
+
+        print_line = say(self.options["quiet"])
+        if self.comparison is None:
+            self._compare()
+        comparison: Any = self.comparison
 
         texts = format_count(n_texts, "text")
         if comparison.differs or comparison.holds_only_if:
             echo(f"Warning: {comparison.message}", err=True)
+        if comparison.differs and self._says_drift:
+            echo(f'Every row abstains, without a set; its reason is "{DRIFT}".', err=True)
+        elif comparison.differs:
+            echo(
+                "The rows were written before the comparison: no set and no answer in them has a "
+                "guarantee.",
+                err=True,
+            )
         if not comparison.differs and not self._rule.no_answers:
             for sentence in self._rule.sentences:
                 print_line(sentence)

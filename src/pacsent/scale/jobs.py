@@ -4,7 +4,7 @@ A job is a few settings that are sent to other processes and machines. `load` op
 memory-mapped, and returns a function of texts and a mask of bad rows (empty texts) to a `Batch`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -278,6 +278,8 @@ def _answer(rule: "AnswerRule", names: np.ndarray, texts: Any, is_bad: Any = Non
 
     n_answered = 0
     if answers.abstained is not None:
+        for row in empty_rows:
+            columns["abstained"][row] = True
         is_answered = ~answers.abstained
         is_answered[empty_rows] = False
         n_answered = int(is_answered.sum())
@@ -304,6 +306,25 @@ def _answer_columns(answers: "Answered", names: np.ndarray) -> dict[str, TypedCo
         "probability": TypedColumn(answers.probability.tolist(), "double"),
         "set": TypedColumn(sets, "list<string>"),
         "abstained": TypedColumn(abstained, "bool"),
+        "reason": TypedColumn(reasons, "string"),
+    }
+
+
+DRIFT = "drift: no guarantee"  # the reason of every row of a file with drift
+
+
+def withdraw_guarantee(columns: Mapping[str, Any]) -> dict[str, Any]:
+    """The columns of answers if the texts differ from the calibration texts.
+
+    Every row abstains and has no prediction set, and its reason says why; predictions and
+    probabilities stay.
+    """
+    reasons = [f"{reason}; {DRIFT}" if reason else DRIFT for reason in columns["reason"]]
+    n_rows = len(reasons)
+    return {
+        **columns,
+        "set": TypedColumn([None] * n_rows, "list<string>"),
+        "abstained": TypedColumn([True] * n_rows, "bool"),
         "reason": TypedColumn(reasons, "string"),
     }
 

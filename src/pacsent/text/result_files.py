@@ -16,9 +16,10 @@ import itertools
 import json
 import math
 import os
+import pickle
 import re
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import IO, Any
@@ -74,6 +75,40 @@ def write(
     writer = WRITERS[suffix or check_suffix(path or "")]
     with files.replacing(path) as file:
         return sum(writer(iter(batches), file))
+
+
+def changed_at_end(
+    batches: Iterable[Batch],
+    decide: Callable[[], Callable[[Batch], Batch]],
+    folder: str | None = None,
+) -> Iterator[Batch]:
+    """The batches, each changed by what is known only after the last one.
+
+    They wait in a temporary file, by default where the system has its own. `decide` is called once,
+    after the last batch, and returns the function that changes each of them.
+
+    >>> numbers = [{"n": [1, 2]}, {"n": [3]}]
+    >>> [batch["n"] for batch in changed_at_end(numbers, lambda: lambda batch: batch)]
+    [[1, 2], [3]]
+    """
+    with tempfile.TemporaryFile(dir=folder) as waiting:
+        n_batches = 0
+        for batch in batches:
+            columns = {name: _compact(column) for name, column in batch.items()}
+            pickle.dump(columns, waiting)
+            n_batches += 1
+
+        change = decide()
+        waiting.seek(0)
+        for _ in range(n_batches):
+            yield change(pickle.load(waiting))
+
+
+def _compact(column: Any) -> Any:
+    """A column without the rows beside it: a slice of Arrow is pickled with all of the array."""
+    if hasattr(column, "to_pylist"):
+        return column.take(np.arange(len(column)))
+    return column
 
 
 def check_suffix(
