@@ -150,5 +150,5 @@ def test_texts_behind_the_first_characters_are_not_read():
 def test_what_is_no_text_is_refused_before_pieces_are_learned_on_it():
     texts = ["good film", None]
 
-    with pytest.raises(TypeError, match="must have one str per text"):
+    with pytest.raises(TypeError, match=r"one str per text\. Got None .* in row 1"):
         list(_first_characters(texts, 100))

@@ -37,10 +37,15 @@ def as_texts(X: Any, name: str = "texts") -> list[str]:
         return texts
 
     for row, text in enumerate(texts):
-        if not isinstance(text, str):
-            raise TypeError(_not_a_text(name, row, text))
-        texts[row] = str.__str__(text)  # numpy's str_ and other subclasses
+        texts[row] = as_text(text, row, name)
     return texts
+
+
+def as_text(value: Any, row: int, name: str = "texts") -> str:
+    """Return the text of a row as str; an error names the row and what it has."""
+    if not isinstance(value, str):
+        raise TypeError(_not_a_text(name, row, value))
+    return str.__str__(value)  # numpy's str_ and other subclasses
 
 
 def _not_a_text(name: str, row: int, value: Any) -> str:

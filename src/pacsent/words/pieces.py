@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from pacsent.optional import import_optional
-from pacsent.text.texts import as_sentences, as_texts
+from pacsent.text.texts import as_sentences, as_text
 
 _UNKNOWN = "<unk>"
 _MAX_PIECE_CHARACTERS = 16
@@ -228,9 +228,9 @@ def train_pieces(texts: Iterable[str], n_pieces: int = 32_000, *, verbose: bool 
 def _first_characters(texts: Iterable, n_characters: int) -> Iterator[str]:
     """The texts up to this number of characters, each checked to be one."""
     n_left = n_characters
-    for element in texts:
+    for row, element in enumerate(texts):
         if n_left <= 0:
             return
-        (text,) = as_texts([element])
+        text = as_text(element, row)
         yield text[:n_left]
         n_left -= len(text)
