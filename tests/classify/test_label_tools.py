@@ -1,6 +1,8 @@
 """What to label next, which labels are wrong, how many more, and reports."""
 
 import json
+import re
+from dataclasses import replace
 from importlib.util import find_spec
 
 import numpy as np
@@ -383,6 +385,42 @@ def test_a_report_is_one_page_without_script(hostile_report):
     assert ">nan" not in page
     assert "<script" not in page
     assert "&lt;b&gt;" in page
+
+
+@pytest.fixture
+def measured_curve():
+    """A curve of 400 labels that is known, and errors that were measured at four sizes."""
+    sizes = np.array([50, 100, 200, 320])
+    n_tested = np.full(4, 100)
+    n_errors = np.array([31, 22, 16, 13])
+    return replace(make_curve(2.0, 0.5, 0.02), sizes=sizes, n_tested=n_tested, n_errors=n_errors)
+
+
+def paths_of(figure, mark):
+    """The outlines of the marks of this kind in an SVG."""
+    groups = re.findall(rf'<g class="mark-{mark}[^>]*>(.*?)</g>', figure, flags=re.DOTALL)
+    return re.findall(r' d="([^"]*)"', "".join(groups))
+
+
+@pytest.mark.skipif(not find_spec("altair"), reason="needs Altair")
+@pytest.mark.parametrize("mark", ["line", "area"])
+def test_the_learning_curve_has_no_gaps_where_errors_were_measured(model, measured_curve, mark):
+    drawn = report(model, ["a text"], ["up"], curve=measured_curve)
+
+    *_, figure = drawn.figures()
+
+    (path,) = paths_of(figure, mark)
+    assert path.count("M") == 1  # one piece
+
+
+@pytest.mark.skipif(not find_spec("altair"), reason="needs Altair")
+def test_the_figures_of_a_report_have_one_size(model, measured_curve):
+    drawn = report(model, ["a text"], ["up"], curve=measured_curve)
+
+    sizes = re.findall(r'viewBox="([^"]*)"', "".join(drawn.figures()))
+
+    assert len(sizes) == 3
+    assert len(set(sizes)) == 1
 
 
 def test_a_report_has_other_forms(hostile_report):

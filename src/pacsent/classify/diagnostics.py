@@ -239,7 +239,9 @@ class Diagnostics:
 
         figures = []
         for chart in charts:
-            sized_chart = chart.properties(width=260, height=200)
+            # The size is that of the whole figure: axes of any width leave figures of one height.
+            autosize = {"type": "fit", "contains": "padding"}
+            sized_chart = chart.properties(width=320, height=250, autosize=autosize)
             figures.append(vl_convert.vegalite_to_svg(sized_chart.to_dict()))
         return figures
 
@@ -412,15 +414,18 @@ def _learning_curve_chart(curve: LearningCurve) -> Any:
     log_scale = alt.Scale(type="log")
     axis = alt.Axis(format="~s", tickCount=4)
     labels = alt.X("labels:Q", scale=log_scale, axis=axis)
-    data = alt.Data(values=curve.points())
-    base = alt.Chart(data).encode(labels)
+    points = curve.points()
+    # In two tables: in one, the measured points would be gaps of the line, which is sorted by x.
+    fitted = alt.Data(values=[point for point in points if "error" in point])
+    measured = alt.Data(values=[point for point in points if "measured" in point])
+    base = alt.Chart(fitted).encode(labels)
 
     low = alt.Y("low:Q", title="error")
     high = alt.Y2("high:Q")
     interval = base.mark_area(opacity=0.3).encode(low, high)
     line = base.mark_line().encode(alt.Y("error:Q"))
-    points = base.mark_point().encode(alt.Y("measured:Q"))
-    return interval + line + points
+    marks = alt.Chart(measured).mark_point().encode(labels, alt.Y("measured:Q"))
+    return interval + line + marks
 
 
 def count_confusions(y: np.ndarray, predictions: np.ndarray, n_classes: int) -> np.ndarray:
