@@ -93,23 +93,11 @@ def _runs_on(row: Row, dataset: str) -> bool:
 
 
 def _select(every: list[Cell], only: Iterable[str] | None) -> list[Cell]:
-    """The tasks whose row, dataset and kind are among the names of each group, if it has any.
-
-    A row may be named as in the table ("Average α=0").
-    """
-    name_of_label = {row.label: name for name, row in ROWS.items()}
-    stripped = [name.strip() for name in only or ()]
-    names = [name_of_label.get(name, name) for name in stripped if name]
+    """The tasks whose row, dataset and kind are among the names of each group, if it has any."""
     rows = set(ROWS)
     names_of_datasets = {task.dataset for task in every}
     kinds = {task.kind for task in every} | {"paper"}
-    for name in names:
-        if name not in rows | names_of_datasets | kinds:
-            choices = ", ".join([*ROWS, *sorted(names_of_datasets), *sorted(kinds)])
-            raise ValueError(
-                f"only must name rows, datasets or kinds. Got {name!r} instead. Choose "
-                f"from {choices}."
-            )
+    names = _names_of(only, rows, names_of_datasets, kinds)
 
     selected_kinds = kinds.intersection(names)
     if "paper" in selected_kinds:
@@ -128,6 +116,24 @@ def _select(every: list[Cell], only: Iterable[str] | None) -> list[Cell]:
         return all(value in group for value, group in zip(properties, selected))
 
     return [task for task in every if is_selected(task)]
+
+
+def _names_of(
+    only: Iterable[str] | None, rows: set[str], datasets: set[str], kinds: set[str]
+) -> list[str]:
+    """The names of `only`, checked; a row may be named as in the table ("Average α=0")."""
+    name_of_label = {row.label: name for name, row in ROWS.items()}
+    stripped = [name.strip() for name in only or ()]
+    names = [name_of_label.get(name, name) for name in stripped if name]
+
+    for name in names:
+        if name not in rows | datasets | kinds:
+            choices = ", ".join([*ROWS, *sorted(datasets), *sorted(kinds)])
+            raise ValueError(
+                f"only must name rows, datasets or kinds. Got {name!r} instead. Choose "
+                f"from {choices}."
+            )
+    return names
 
 
 def _is_in_table(task: Cell) -> bool:
