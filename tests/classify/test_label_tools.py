@@ -22,6 +22,7 @@ from pacsent.classify.label_quality import (
     out_of_fold_log_proba,
     predict_labels_left_out,
 )
+from pacsent.classify.label_reports import Audit, SuspiciousLabel
 
 ENDS = ("rise", "pot", "bow", "side", "trail", "land", "room", "light")
 NOUNS = [first + end for first in ("sun", "tea", "rain", "sea", "fox", "oak") for end in ENDS]
@@ -489,11 +490,50 @@ def test_an_audit_is_a_section_of_the_report(model, audited):
     assert "<script" not in page
 
 
-def test_an_audit_is_readable_without_clicks(model, audited):
+def test_the_list_of_suspicious_labels_opens_with_one_click(model, audited):
     page = report(model, audited.texts[:4], LABELS[:4], audit=audited.result).to_html()
 
-    assert "<details open>" in page
+    assert '<details class="list"><summary>Suspicious labels' in page
+    assert "<details open>" in page  # each text of the list
     assert "<details>" not in page
+
+
+@pytest.fixture
+def audit_of_two(model):
+    """An audit of a file without its first row; of two suspicious labels one was fitted."""
+    texts = [TEXTS[5], "a text that is new", TEXTS[6]]
+    reviewed = suspicions_of([0, 1])
+    nothing = {"duplicates": [], "near_duplicates": [], "empty": [], "unknown": []}
+    return Audit(texts, ["up"] * 3, {"up": 3}, reviewed, **nothing, rows=[1, 2, 3])
+
+
+def suspicions_of(rows):
+    """Suspicious labels of these rows."""
+    return [SuspiciousLabel(row, "up", "down", 2.0, "a reason") for row in rows]
+
+
+def test_a_report_names_the_rows_whose_labels_may_be_corrected(model, audit_of_two):
+    result = report(model, TEXTS[48:], LABELS[48:], audit=audit_of_two)
+
+    assert "Correct training labels only: row 2." in result.to_html()
+
+
+def test_a_label_of_a_text_with_a_copy_is_not_to_be_corrected(model):
+    texts = [TEXTS[5], TEXTS[6], TEXTS[6]]
+    nothing = {"duplicates": [[1, 2]], "near_duplicates": [], "empty": [], "unknown": []}
+    audited = Audit(texts, ["up"] * 3, {"up": 3}, suspicions_of([0, 1]), **nothing)
+
+    result = report(model, TEXTS[48:], LABELS[48:], audit=audited)
+
+    assert result.correctable == [0]
+
+
+def test_a_report_says_if_no_suspicious_label_is_of_a_training_text(model, audit_of_two):
+    only_new = replace(audit_of_two, suspicious=suspicions_of([1]))
+
+    result = report(model, TEXTS[48:], LABELS[48:], audit=only_new)
+
+    assert "Correct training labels only: none of these is one." in result.to_html()
 
 
 class WithOneError:
@@ -579,3 +619,25 @@ def test_a_report_of_predictions_without_probabilities_is_a_page():
     assert "Wrong answers (5 of 5)" in page
     assert "Brier" not in page
     assert "<figure>" not in page
+
+
+def test_wrong_answers_are_folded_after_the_first_five():
+    labels = ["good"] * 12 + ["bad"] * 3
+    predictions = ["bad"] * 12 + ["bad"] * 3
+    result = report_predictions(labels, predictions, texts=["one text"] * 15)
+
+    page = result.to_html()
+
+    shown, _, folded = page.partition("<summary>7 more</summary>")
+    assert shown.count("good, predicted bad") == 5
+    assert folded.count("good, predicted bad") == 7
+
+
+def test_up_to_five_wrong_answers_are_all_shown():
+    labels = ["good"] * 5 + ["bad"] * 3
+    predictions = ["bad"] * 8
+
+    page = report_predictions(labels, predictions).to_html()
+
+    assert page.count("good, predicted bad") == 5
+    assert "<details" not in page

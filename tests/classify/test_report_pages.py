@@ -58,14 +58,16 @@ def command(tmp_path, monkeypatch):
     save(TextClassifier(None, ngrams=(1, 1)).fit(texts, labels), tmp_path / "model")
     lines = [f"{text},{label}\n" for text, label in zip(texts, labels)]
     (tmp_path / "data.csv").write_text("text,label\n" + "".join(lines))
-    return ["report", tmp_path / "model", tmp_path / "data.csv", "-o", tmp_path / "page.html"]
+    page = tmp_path / "page.html"
+    all_rows = ("--overlap", "keep")  # the model was fitted on each
+    return ["report", tmp_path / "model", tmp_path / "data.csv", "-o", page, *all_rows]
 
 
 def test_a_report_has_an_audit_and_a_learning_curve_if_asked_for(command, tmp_path):
     done = invoke(*command, "--audit", "--curve", "--json", "--quiet", status=0)
 
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
-    assert "The learning curve is of classifiers fitted on parts of these texts" in page
+    assert "The learning curve is of classifiers fitted on parts of all 40 texts" in page
     assert "Suspicious labels (0)" in page
     assert json.loads(done.stdout)["audit"]["suspicious"] == []
 

@@ -14,7 +14,7 @@ from pacsent.bounds.binomial import two_sided_limits
 from pacsent.bounds.rounding import rounded_up
 from pacsent.certify.columns import materialize
 from pacsent.certify.labels import ClassLabels, as_classes, as_labels, class_indices, is_multilabel
-from pacsent.certify.samples import find_fitted
+from pacsent.certify.samples import find_fitted, recorded, row_fingerprints
 from pacsent.classify.label_reports import Audit, LearningCurve
 from pacsent.optional import install_hint
 from pacsent.text.pages import render
@@ -62,6 +62,9 @@ class Diagnostics:
         too high.
     n_left_out : int
         How many other texts were left out because the classifier was fitted on them.
+    correctable : list of int, or None
+        Positions in the file of the suspicious labels whose texts the classifier was fitted on, and
+        of which no copy may have been held out; None if that is not known.
 
     Examples
     --------
@@ -84,6 +87,7 @@ class Diagnostics:
     certificate: Any = None
     n_fitted: int = 0
     n_left_out: int = 0
+    correctable: Sequence[int] | None = None
 
     @property
     def n(self) -> int:
@@ -304,6 +308,7 @@ class Diagnostics:
             cell_rows=self._matrix_rows() if has_matrix else None,
             word_rows=word_rows,
             n_shown=_MAX_LISTED,
+            correctable=self._describe_correctable(),
         )
         return page.encode("utf-8", "replace").decode()  # a lone surrogate cannot be written
 
@@ -322,6 +327,16 @@ class Diagnostics:
                 cells.append((title, _format_score(value), *interval))
             rows.append((scores["class"], f"{scores['texts']:,}", cells))
         return rows
+
+    def _describe_correctable(self) -> str:
+        """Sentence about which suspicious labels may be corrected."""
+        if self.correctable is None:
+            return "Correct training labels only."
+        if not self.correctable:
+            return "Correct training labels only: none of these is one."
+        numbers = [f"{row + 1:,}" for row in self.correctable]
+        noun = "row" if len(numbers) == 1 else "rows"
+        return f"Correct training labels only: {noun} {', '.join(numbers)}."
 
     def _frequent_confusions(self) -> list[tuple]:
         """The most frequent errors: class, prediction, number of texts."""
@@ -561,4 +576,21 @@ def report(
         errors=errors,
         certificate=getattr(model, "certificate_", None),
         n_fitted=int(find_fitted(model, texts).sum()),
+        correctable=None if audit is None else _correctable_rows(model, audit),
     )
+
+
+def _correctable_rows(model: Any, audit: Audit) -> list[int] | None:
+    """Rows of suspicious labels that the model was fitted on, in order; None if not known.
+
+    Of texts that occur more than once there are none: another copy may have been held out.
+    """
+    if recorded(model, "fingerprints") is None:
+        return None
+    hashes = row_fingerprints(audit.texts)  # (n_texts,)
+    _, number, n_copies = np.unique(hashes, return_inverse=True, return_counts=True)
+    occurs_once = n_copies[number] == 1
+    is_correctable = find_fitted(model, audit.texts) & occurs_once
+
+    rows = sorted(suspicion.row for suspicion in audit.suspicious)
+    return [audit.position(row) for row in rows if is_correctable[row]]
