@@ -530,6 +530,20 @@ def test_the_certificate_of_a_classifier_is_verified(folder, tmp_path, certifica
     run("verify", path, folder / "new.tsv", folder / "model")
 
 
+def test_what_stays_unchecked_with_the_texts_is_in_plain_words(folder, tmp_path, certificate):
+    path = tmp_path / "certificate.json"
+    path.write_text(json.dumps(certificate))
+
+    shown = run("verify", path, folder / "new.tsv", folder / "model")
+
+    _, _, listed = shown.partition("Not checked:\n")
+    assert listed.splitlines()[:3] == [
+        "- whether the model was trained on the texts",
+        "- whether labels were corrected after predictions were seen",
+        "- whether more models or settings were compared than it says",
+    ]
+
+
 @pytest.mark.parametrize(
     "change", [{"error_upper": 0.01}, {"n": "300"}, {"n_errors": -1}, {"more": 1}], ids=str
 )

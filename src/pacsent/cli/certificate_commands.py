@@ -12,10 +12,36 @@ from pacsent.cli.jobs import write_left_out
 from pacsent.cli.printing import show, show_certificate
 
 _MAX_BYTES = 100_000_000  # of a certificate; a device may have no end
-# Fields of certificates whose names are no words.
-_FIELDS = {
+# What `verify` may not check: fields and conditions, in plain words.
+_UNCHECKED = {
+    "batch_size": "the number of texts in the batch",
+    "calibration_size": "which fraction of the labels was held out",
+    "choices beyond corrections": "whether more models or settings were compared than it says",
     "digests": "whether it is about these texts and this model",
-    "guess_counts": "errors of always giving one answer",
+    "guess_counts": "the errors of always giving one answer",
+    "held_out_risk": "the risk on the held-out texts",
+    "labels corrected after predictions": (
+        "whether labels were corrected after predictions were seen"
+    ),
+    "machine_counts": "the counts of the machine's labels",
+    "n_corrected": "the number of labels that were corrected",
+    "n_found": "the number of wrong labels found beyond the sample",
+    "n_held_out": "the number of held-out texts",
+    "n_left_out": "the number of texts that were left out",
+    "n_overlapping": "the number of texts that were trained on",
+    "n_read": "the number of rows that a person read",
+    "n_skipped": "the number of rows that were skipped",
+    "n_training": "the number of labels that were trained on",
+    "n_unread": "the number of rows that were still to be read",
+    "options": "the options that it was made with",
+    "provenance": "whether the model was trained on the texts",
+    "random_state": "the random seed",
+    "the calibration set": "the calibration set of the model",
+    "the labels beyond their counts": "each label by itself",
+    "the model beyond its predictions": "whether the model is the same apart from its predictions",
+    "the predictions beyond their counts": "each prediction by itself",
+    "the random number of abstention": "the random number that decides about abstention",
+    "which sample is that of rows": "which of its two bounds counts repeated texts",
 }
 
 
@@ -268,8 +294,7 @@ def verify(
     if texts is not None and model is None and needs_model:
         raise click.UsageError("Give TEXTS and MODEL, or neither.")
     if texts is None:
-        checked, names = loaded.verify()
-        unchecked = _describe_fields(names)
+        checked, unchecked = loaded.verify()
         if checks:
             unchecked += ", the calibration set"
     elif is_of_rows:
@@ -284,9 +309,10 @@ def verify(
     sentence = "Everything was checked."
     lines = [f"Verified: {checked}."]
     if unchecked:
-        sentence = f"Not checked{missing}: {unchecked}."
+        names = [_describe_unchecked(name) for name in unchecked.split(", ")]
+        sentence = f"Not checked{missing}: {', '.join(names)}."
         lines.append(f"Not checked{missing}:")
-        lines += [f"- {name}" for name in unchecked.split(", ")]
+        lines += [f"- {name}" for name in names]
     else:
         lines.append(sentence)
     lines.append(loaded.details())
@@ -313,11 +339,13 @@ def _check_folder(context: click.Context, folder: str, as_json: bool) -> tuple[l
     return checks, certificate
 
 
-def _describe_fields(names: str) -> str:
-    """Fields of a certificate in words."""
-    for name, words in _FIELDS.items():
-        names = names.replace(name, words)
-    return f" {names}".replace(" n_", " number of ").replace("_", " ").strip()
+def _describe_unchecked(name: str) -> str:
+    """A field of a certificate, or what else `verify` did not check, in plain words."""
+    if name in _UNCHECKED:
+        return _UNCHECKED[name]
+    if name.startswith("n_"):
+        name = f"the number of {name.removeprefix('n_')}"
+    return name.replace("_", " ")
 
 
 def _verify_rows(
