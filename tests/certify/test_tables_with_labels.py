@@ -62,6 +62,35 @@ def test_answers_of_predict_are_no_labels_even_if_their_column_is_named(model, a
     assert "Name another column with --label-column" in done.stderr
 
 
+def test_answers_of_predict_are_checked_as_the_labels_of_a_machine(answers, tmp_path):
+    options = ("--label-column", "prediction", "--terminal", "-o", tmp_path / "checked")
+
+    done = invoke("check", answers, *options, input="q\n")
+
+    assert "agreement with them" not in done.stderr
+    assert "50 rows still to be read" in done.stdout
+
+
+def test_an_empty_text_that_the_machine_gave_no_label_is_left_out_of_a_check(model, tmp_path):
+    texts, _ = make_texts(50, seed=3)
+    table = write_csv(tmp_path / "new.csv", text=[*texts, " "])
+    answers = tmp_path / "answers.csv"
+    invoke("predict", model, table, "-o", answers, status=0)
+    options = ("--label-column", "prediction", "--terminal", "-o", tmp_path / "checked")
+
+    done = invoke("check", answers, *options, input="q\n")
+
+    assert "Left out: 1 empty text (row 51)" in done.stderr
+
+
+def test_a_text_that_the_machine_gave_no_label_is_no_text_to_check(tmp_path):
+    table = write_csv(tmp_path / "t.csv", text=["a film", "a book"], label=["up", ""])
+
+    done = invoke("check", table, "--terminal", "-o", tmp_path / "checked", status=1)
+
+    assert "Row 2 of t.csv must have a label in the column label" in done.stderr
+
+
 @pytest.mark.parametrize("command", ["certify", "compare"])
 def test_a_text_that_was_trained_on_is_named_by_its_row_in_the_file(tmp_path, command):
     texts, labels = make_texts(120)

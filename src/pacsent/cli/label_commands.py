@@ -229,7 +229,7 @@ def check(
 
     scores = None if score_column is None else _read_numbers(kept, score_column)
     classes = _all_classes(labels, machine, label_column or "label") if labels else []
-    known = _known_labels(kept, human_column, {*machine, *classes})
+    known = _known_labels(kept, human_column, {*filter(None, machine), *classes})
     options["annotators"] = options["annotators"] or ("person",)
     session = LabelCheck(
         texts,
@@ -261,7 +261,8 @@ def check(
 def _read_machine_labels(
     data: str, label_column: str | None, options: dict[str, Any]
 ) -> tuple[list[str], list[str]]:
-    """Texts, and the label of the machine for each."""
+    """Texts, and the label of the machine for each; "" for an empty text without one."""
+    from pacsent.text.ngrams import is_empty
     from pacsent.text.tables import read_labelled_table
 
     kind = inputs.format_of(data, options["input_format"])
@@ -271,17 +272,24 @@ def _read_machine_labels(
         text_column=options["text_column"],
         label_column=label_column or default_column,
         kind=kind,
-        allow_blank=False,
+        from_machine=True,
     )
     labels = [label.strip() for label in table.labels]
-    return table.texts, labels  # type: ignore[return-value]
+    texts: list[str] = table.texts or []
+    for row, (text, label) in enumerate(zip(texts, labels)):
+        if not label and not is_empty(text):
+            raise ValueError(
+                f"Row {row + 1:,} of {table.name} must have a label in the column "
+                f"{table.label_column}. Got none instead. Delete the row, or label it."
+            )
+    return texts, labels
 
 
 def _all_classes(labels: str, machine: list[str], column: str) -> list[str]:
     """The classes of --labels, which must contain every label of the machine."""
     classes = [name.strip() for name in labels.split(",")]
     for row, label in enumerate(machine):
-        if label not in classes:
+        if label and label not in classes:
             raise ValueError(
                 f"--labels must name all classes. It omits {label!r}, which {column} has in row "
                 f"{row + 1:,}. Add it, or leave out --labels."

@@ -725,12 +725,14 @@ def read_labelled_table(
     report: Report | None = None,
     allow_blank: bool = True,
     needs_text: bool = True,
+    from_machine: bool = False,
 ) -> LabelledTable:
     """Return a table with labels, and what it says about who gave them.
 
     Without `label_column` the labels are in `final_label` if the table is one that `pacsent check`
     wrote, otherwise in `label`. With `allow_blank` rows may have no label. Unless `needs_text`, the
-    texts are read if the table has a column `text`.
+    texts are read if the table has a column `text`. With `from_machine` the labels may be answers
+    of a model, which people will check; otherwise these are refused.
     """
     with TextTable(path, kind=kind, text_column=False) as table:
         if table.kind == "text":
@@ -740,7 +742,7 @@ def read_labelled_table(
             table.names = ["text", "label"]
 
         label_column = label_column or _default_label_column(table)
-        if prediction_column is None:
+        if prediction_column is None and not from_machine:
             _refuse_predictions_as_labels(table, label_column)
 
         columns = {
