@@ -455,7 +455,7 @@ def test_the_default_error_is_a_round_one_that_answers_half(fitted):
     assert rule.error in ROUND_ERRORS
     assert rule.coverage >= 0.5
     assert rule.n_choices == len(ROUND_ERRORS)
-    assert "Corrected for a selection" in str(rule)
+    assert "No error was given, so it is" in str(rule)
 
 
 def test_an_error_smaller_than_the_default_would_not_have_passed(fitted):

@@ -448,7 +448,7 @@ def test_the_page_of_a_report_warns_of_texts_that_the_model_was_fitted_on(model)
 
     result = report(model, texts, [*LABELS[:2], "up"])
 
-    warning = "2 of the 3 texts are among those that the model was fitted on"
+    warning = "2 of the 3 texts equal one that the model was fitted on"
     assert result.n_fitted == 2
     assert f"This accuracy is too high: {warning}" in result.to_html()
 

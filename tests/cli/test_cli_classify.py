@@ -116,6 +116,40 @@ def test_how_many_rows_are_held_out_follows_from_the_number_of_labels(folder, tm
     assert result["certificate"]["corrections"] == {"candidates": 5}
 
 
+def test_a_drawn_seed_is_printed(train):
+    loud = (*train, "--calibration-size", "0.4", *QUICK[1:], "--json")
+
+    done = invoke(*loud)
+
+    seed = json.loads(done.stdout)["certificate"]["random_state"]
+    assert f"--random-state {seed}, which gives the same model again" in done.stderr
+
+
+def test_keeping_the_best_of_several_runs_is_warned_against(train):
+    loud = (*train, "--calibration-size", "0.4", *QUICK[1:])
+
+    messages = invoke(*loud).stderr
+
+    assert "Do not train several times and keep the best one" in messages
+    assert "--n-candidates" in messages
+
+
+def test_with_a_number_of_candidates_several_runs_are_not_warned_against(train):
+    loud = (*train, "--calibration-size", "0.4", *QUICK[1:], "--n-candidates", 5)
+
+    messages = invoke(*loud).stderr
+
+    assert "Do not train several times" not in messages
+
+
+def test_a_seed_that_was_given_is_not_printed_again(train):
+    loud = (*train, "--calibration-size", "0.4", *QUICK[1:], "--random-state", 3)
+
+    messages = invoke(*loud).stderr
+
+    assert "The split was drawn" not in messages
+
+
 def test_which_rows_are_held_out_follows_from_the_seed(folder, tmp_path):
     for name in ("a", "b"):
         run("train", folder / "train.tsv", "-o", tmp_path / name, "--random-state", 0, *QUICK)
@@ -212,7 +246,7 @@ def test_evaluate_prints_five_errors(folder):
 def test_predictions_for_texts_of_training_come_with_a_warning(folder):
     warning = invoke("predict", folder / "model", folder / "train.tsv").stderr
 
-    assert "of the 400 texts are among those that the model was fitted on" in warning
+    assert "of the 400 texts equal one that the model was fitted on" in warning
 
 
 @pytest.fixture(scope="module")
@@ -280,7 +314,7 @@ def test_all_rows_are_measured_if_asked_for_and_the_page_says_that_this_is_too_g
 
     done = invoke("report", folder / "model", folder / "train.tsv", "-o", page, *keep)
 
-    warning = f"{fitted_rows.sum()} of the 400 texts are among those that the model was fitted on"
+    warning = f"{fitted_rows.sum()} of the 400 texts equal one that the model was fitted on"
     headline, _, _ = page.read_text().partition("<h2>")
     assert f"This accuracy is too high: {warning}" in headline
     assert f"Warning: {warning}" in done.stderr
@@ -508,6 +542,28 @@ def test_predictions_say_why_every_row_abstains(small_model):
 
     assert UNREACHABLE in result.stderr
     assert result.stdout.splitlines()[1].endswith("\tyes\t")
+
+
+def test_an_error_that_cannot_be_guaranteed_is_answered_in_the_terms_of_the_shell(small_model):
+    messages = invoke("predict", small_model, "-", "--error", "0.05", input="good nice\n").stderr
+
+    assert "If no error is given, one is selected" in messages
+    assert "error=" not in messages
+
+
+def test_without_an_error_the_choice_is_explained_in_the_terms_of_the_shell(small_model):
+    messages = invoke("predict", small_model, "-", input="good nice\n").stderr
+
+    assert "No error was given" in messages
+    assert "each of them was tested with 99.5% confidence" in messages
+    assert "such as --error 0.1" in messages
+
+
+@pytest.mark.parametrize(("given", "hint"), [("10", "Write 0.1 for 10%"), ("5%", "0.05 for 5%")])
+def test_an_error_in_percent_is_told_how_to_be_written(small_model, given, hint):
+    messages = invoke("predict", small_model, "-", "--error", given, input="good\n", status=2)
+
+    assert hint in messages.stderr
 
 
 def test_predicting_files_warns_that_every_row_abstains(small_model, tmp_path):

@@ -63,7 +63,7 @@ def test_the_best_of_fifty_candidates_abstains_with_a_fiftieth_of_delta(alone, b
     abstaining = best_of_fifty.abstain(error=0.4)
 
     assert abstaining.threshold == alone.abstain(error=0.4, delta=0.001).threshold
-    assert "Corrected for a selection among 50" in str(abstaining)
+    assert "Corrected for a selection among 50 models" in str(abstaining)
 
 
 def test_the_best_of_fifty_candidates_has_thresholds_of_a_fiftieth_of_delta(alone, best_of_fifty):

@@ -1,6 +1,7 @@
 """Rows that are counted and rows that are left out: the same on every surface.
 
-A row is left out if it has no text, if it repeats a training text, or if it repeats an earlier row.
+The distinct texts are compared with the calibration set. A row is none of them if it has no text,
+or if it equals or nearly equals a training text or an earlier row (see `near_duplicates`).
 `certify`, `predict`, `monitor`, the server and the exported page count by these rules.
 """
 
@@ -15,7 +16,7 @@ from pacsent.certify.samples import seen_before
 from pacsent.text.ngrams import nonempty_rows
 
 NEW, EMPTY, FITTED, REPEATED = range(4)
-REASONS = ("", "no text", "repeats a training text", "repeats an earlier row")
+REASONS = ("", "no text", "nearly equals a training text", "nearly equals an earlier row")
 
 
 class RowStatus(NamedTuple):
@@ -49,14 +50,21 @@ class RowCounts(NamedTuple):
         if not n_left_out:
             return ""
         parts = [
-            (self.n_fitted, "repeats a training text", "repeat a training text"),
-            (self.n_repeated, "repeats an earlier row", "repeat an earlier row"),
-            (self.n_empty, "has no text", "have no text"),
+            (
+                self.n_fitted,
+                "that nearly equals a training text",
+                "that nearly equal a training text",
+            ),
+            (
+                self.n_repeated,
+                "that nearly equals an earlier row",
+                "that nearly equal an earlier row",
+            ),
+            (self.n_empty, "without text", "without text"),
         ]
         reasons = [f"{n:,} {one if n == 1 else many}" for n, one, many in parts if n]
-        fraction = f"{100 * self.n_repeated / self.n_rows:.1f}%" if self.n_repeated else ""
-        repeats = f"; {fraction} of the rows are repeats" if fraction else ""
-        return f"Left out of {format_count(self.n_rows, 'row')}: {', '.join(reasons)}{repeats}."
+        rows = format_count(self.n_rows, "row")
+        return f"Of {rows}, not counted as distinct texts: {', '.join(reasons)}."
 
 
 def row_status(

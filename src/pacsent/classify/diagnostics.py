@@ -124,8 +124,8 @@ class Diagnostics:
         """
         if self.n_fitted:
             return (
-                f"This accuracy is too high: {self.n_fitted:,} of the {self.n:,} texts are among "
-                "those that the model was fitted on. Results on new texts are worse."
+                f"This accuracy is too high: {self.n_fitted:,} of the {self.n:,} texts equal one "
+                "that the model was fitted on. Results on new texts are worse."
             )
         if not self.n_left_out:
             return ""

@@ -91,6 +91,8 @@ def train(
     if options["no_calibration"]:
         say("No guarantee: no labels were held out.")
     else:
+        if options["random_state"] is None:
+            say(_describe_drawn_seed(classifier.seed_, options["n_candidates"]))
         result["certificate"] = classifier.certificate_.to_dict()
         line += f"\n{classifier.certificate_.summary()}"
         is_large = len(labelled.texts) > _MAX_COST_TEXTS
@@ -155,6 +157,17 @@ def _describe_training(output: str, classifier: Any, model: Any, is_multilabel: 
         f"{output}: {len(model.ngrams_):,} n-grams, {shown_classes} {measure} {accuracy:.4f} by "
         f"cross-validation on {n_validated:,} training texts"
     )
+
+
+def _describe_drawn_seed(seed: int, n_candidates: int) -> str:
+    """The seed that gives the same model again, and that further ones are a selection."""
+    line = f"The split was drawn with --random-state {seed}, which gives the same model again."
+    if n_candidates == 1:
+        line += (
+            " Do not train several times and keep the best one: its bound would be too small. Or "
+            "pass the number of runs as --n-candidates to each of them."
+        )
+    return line
 
 
 def _describe_calibration_cost(

@@ -548,8 +548,8 @@ def warn_of_fitted(n_fitted: int, n_texts: int) -> None:
     """Warn of texts that a classifier was fitted on, which it classifies better than new ones."""
     if n_fitted:
         echo(
-            f"Warning: {n_fitted:,} of the {n_texts:,} texts are among those that the model was "
-            "fitted on: results on new texts are worse, and guarantees are about new texts.",
+            f"Warning: {n_fitted:,} of the {n_texts:,} texts equal one that the model was fitted "
+            "on: results on new texts are worse, and guarantees are about new texts.",
             err=True,
         )
 

@@ -12,6 +12,7 @@ import click
 
 from pacsent.bounds.rounding import format_count
 from pacsent.cli import params
+from pacsent.cli.command_line import options_in
 from pacsent.cli.inputs import say, warn_of_fitted
 from pacsent.cli.printing import echo, echo_json
 
@@ -304,7 +305,7 @@ class _OneFile:
 
         opened = self.job.open()
         for reason in self.job.caveats(opened):
-            echo(f"Warning: {reason}", err=True)
+            echo(f"Warning: {options_in(reason)}", err=True)
         self._run_batch = self.job.load(opened)
         self._counts: Counter = Counter()
         self._fitted_rows = None  # fingerprints of texts that the model was fitted on
@@ -435,7 +436,7 @@ class _OneFile:
             )
         if not comparison.differs and not self._rule.no_answers:
             for sentence in self._rule.sentences:
-                print_line(sentence)
+                print_line(options_in(sentence))
             print_line(f"Answered: {self._counts['answered']:,} of {texts}.")
             if not comparison.holds_only_if:
                 for sentence in self._describe_comparison(comparison):

@@ -16,7 +16,28 @@ TEXTS = click.Path(exists=True, allow_dash=True, dir_okay=False)  # - for stdin
 FOLDER = click.Path(file_okay=False)
 VECTOR_FORMATS = click.Choice(["word2vec-text", "word2vec-binary", "pacsent"])
 TOKENISERS = ["paper", "unicode", "wikifil", "jieba", "janome", "pythainlp"]
-PROBABILITY = click.FloatRange(0, 1, min_open=True, max_open=True)
+
+
+class _Probability(click.FloatRange):
+    """A number between 0 and 1; the message about a percentage says how to write it."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter as error:
+            raise click.BadParameter(error.message + _percent_hint(value), ctx, param) from None
+
+
+def _percent_hint(value: Any) -> str:
+    """How to write a percentage as a fraction; "" for what is none."""
+    try:
+        percent = float(str(value).removesuffix("%"))
+    except ValueError:
+        return ""
+    return f" Write {percent / 100:g} for {percent:g}%." if 1 <= percent < 100 else ""
+
+
+PROBABILITY = _Probability(0, 1, min_open=True, max_open=True)
 _FORMATS = {"lines": "text", "csv": "csv", "tsv": "tsv", "jsonl": "jsonl", "parquet": "parquet"}
 
 

@@ -225,6 +225,8 @@ class Abstaining:
         Fraction of the calibration texts it answers, and their number; of two samples the smaller.
     n_choices : int
         Errors and candidates that this one was chosen from, which share `delta`.
+    n_errors : int
+        Errors that this one was chosen from; 1 where it was given.
     no_answers : str or None
         Why it abstains from every text, and what the calibration texts do guarantee.
     uniform : float
@@ -252,6 +254,7 @@ class Abstaining:
     n_choices: int = 1
     no_answers: str | None = None
     uniform: float = 1.0
+    n_errors: int = 1
 
     def predict(self, X: Iterable[str]) -> list:
         """Predict classes, or None where the classifier abstains.
@@ -298,12 +301,26 @@ class Abstaining:
             "It answers a text if the predicted class has a probability of at least "
             f"{self.threshold:.4f} ({coverage_percent:.1f}% of the calibration texts).",
         ]
-        if self.n_choices > 1:
-            sentences.append(
-                f"Corrected for a selection among {self.n_choices:,} error rates or models."
-            )
+        if self.n_errors > 1:
+            sentences.append(self._describe_choice_of_error())
+        n_models = self.n_choices // self.n_errors
+        if n_models > 1:
+            sentences.append(f"Corrected for a selection among {n_models:,} models.")
         randomization = describe_randomization(self.uniform).strip()
         return [*sentences, randomization] if randomization else sentences
+
+    def _describe_choice_of_error(self) -> str:
+        """How the error was chosen, and what that costs."""
+        rates = f"{self.n_errors} rates from {ROUND_ERRORS[0]:.0%} to {ROUND_ERRORS[-1]:.0%}"
+        chosen = f"the smallest of {rates} that answers half of the calibration texts"
+        if self.coverage < _DEFAULT_COVERAGE:
+            chosen = f"the one of {rates} that answers most calibration texts"
+        level = divide_delta(self.delta, self.n_choices)
+        return (
+            f"No error was given, so it is {chosen}, and each of them was tested with "
+            f"{format_confidence(level)} confidence. One that is fixed beforehand, such as "
+            "error=0.1, usually answers more."
+        )
 
 
 class _Rule(NamedTuple):
@@ -403,8 +420,8 @@ def abstain(
             no_answers += (
                 f" An error rate of {reachable.error:g} would be guaranteed, with "
                 f"{percent:.0f}% of the texts answered, if it had been chosen "
-                "before calibration. With error=None one is selected, and the bound is corrected "
-                "for this."
+                "before calibration. If no error is given, one is selected, and the bound is "
+                "corrected for this."
             )
 
     return Abstaining(
@@ -415,6 +432,7 @@ def abstain(
         coverage=rule.coverage,
         n=n,
         n_choices=n_choices,
+        n_errors=n_errors_tried,
         no_answers=no_answers,
         uniform=uniform,
     )

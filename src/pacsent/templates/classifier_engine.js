@@ -521,15 +521,14 @@ const isEmpty = (text) => !HAS_TOKEN.test(text);
 const grouped = (n) => n.toLocaleString("en");
 const countOf = (n, noun, plural = `${noun}s`) => `${n.toLocaleString("en")} ${n === 1 ? noun : plural}`;
 
-// The sentence about rows that are left out; "" where there are none.
+// The sentence about rows that are no distinct texts; "" where there are none.
 function describeCounts(status) {
   const n = status.length, of = (kind) => status.filter((x) => x === kind).length, parts = [];
-  const add = (k, one, many) => { if (k) parts.push(`${k.toLocaleString("en")} ${k === 1 ? one : many}`); };
-  add(of(FITTED), "repeats a training text", "repeat a training text");
-  add(of(REPEATED), "repeats an earlier row", "repeat an earlier row");
-  add(of(EMPTY), "has no text", "have no text");
-  const repeats = of(REPEATED) ? `; ${(100 * of(REPEATED) / n).toFixed(1)}% of the rows are repeats` : "";
-  return parts.length ? ` Left out of ${countOf(n, "row")}: ${parts.join(", ")}${repeats}.` : "";
+  const add = (k, one, many) => { if (k) parts.push(`${grouped(k)} ${k === 1 ? one : many}`); };
+  add(of(FITTED), "that nearly equals a training text", "that nearly equal a training text");
+  add(of(REPEATED), "that nearly equals an earlier row", "that nearly equal an earlier row");
+  add(of(EMPTY), "without text", "without text");
+  return parts.length ? ` Of ${countOf(n, "row")}, not counted as distinct texts: ${parts.join(", ")}.` : "";
 }
 
 // ---- drift --------------------------------------------------------------------------------------
