@@ -313,7 +313,7 @@ def test_training_skips_and_counts_rows_without_a_label(partly_labelled, tmp_pat
     done = invoke("train", partly_labelled, *options, status=0)
 
     provenance = pacsent.load(tmp_path / "m").certificate_.provenance
-    assert "Left out: 850 rows without a label." in done.stderr
+    assert "Left out: 850 rows without a label (rows 1, 2, 3, 4, 5, ...)." in done.stderr
     assert "150 texts" in done.stderr
     assert provenance.endswith("valid if which rows have labels is random")
 

@@ -518,6 +518,28 @@ def test_a_report_names_the_rows_whose_labels_may_be_corrected(model, audit_of_t
     assert "Correct training labels only: row 2." in result.to_html()
 
 
+def test_an_audit_names_small_classes_whose_suspicious_labels_are_less_certain(audit_of_two):
+    counts = {"up": 300, "down": 7, "sideways": 3}
+
+    audited = replace(audit_of_two, counts=counts)
+
+    assert audited.to_dict()["small_classes"] == {"down": 7}
+    assert "down has 7 texts: suspicious labels of so small a class" in audited.how_to_read()
+
+
+def test_an_audit_of_large_classes_only_says_how_to_read_the_list(audit_of_two):
+    audited = replace(audit_of_two, counts={"up": 300, "down": 20})
+
+    advice = "The most suspicious labels come first: stop where you agree with the labels."
+    assert audited.how_to_read() == advice
+
+
+def test_a_report_says_how_to_read_the_list_of_suspicious_labels(model, audit_of_two):
+    page = report(model, TEXTS[48:], LABELS[48:], audit=audit_of_two).to_html()
+
+    assert "stop where you agree with the labels" in page
+
+
 def test_a_label_of_a_text_with_a_copy_is_not_to_be_corrected(model):
     texts = [TEXTS[5], TEXTS[6], TEXTS[6]]
     nothing = {"duplicates": [[1, 2]], "near_duplicates": [], "empty": [], "unknown": []}
@@ -560,6 +582,14 @@ def test_a_row_is_printed_by_audit_with_its_number_from_1_and_its_id(tmp_path):
     done = invoke("audit", table.path, *AUDIT_OPTIONS, status=0)
 
     assert f"{table.n} (id{table.n})" in done.stdout
+
+
+def test_an_audit_in_the_shell_says_how_to_read_the_list(tmp_path):
+    table = WithOneError(tmp_path)
+
+    done = invoke("audit", table.path, *AUDIT_OPTIONS, status=0)
+
+    assert "stop where you agree with the labels" in done.stdout
 
 
 def test_a_row_is_given_by_audit_with_its_number_from_1_and_its_id(tmp_path):

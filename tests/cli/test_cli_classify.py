@@ -385,8 +385,8 @@ def train_mixed(tmp_path):
 def test_labels_that_differ_in_case_only_are_rejected(train_mixed):
     message = messages(*train_mixed, status=2)
 
-    advice = "case or spaces only: 'POS' (30) for 'pos'. Give --merge-labels, or --keep-case."
-    assert advice in message
+    spellings = "case or spaces only: 'POS' (30, rows 2, 5, 8, 11, 14, ...) for 'pos'."
+    assert f"{spellings} Give --merge-labels, or --keep-case." in message
     assert message.count("'POS'") == 1
 
 

@@ -9,9 +9,11 @@ import numpy as np
 
 from pacsent.bounds.binomial import upper_limit
 from pacsent.bounds.checks import check_count, check_probability
-from pacsent.bounds.rounding import percent
+from pacsent.bounds.rounding import format_count, percent
 
 _CONFIDENCE = 0.9
+_SMALL_CLASS = 20  # texts; with fewer, what is suspicious about a label is less certain
+_MAX_NAMED_CLASSES = 5
 _MAX_EXTRAPOLATION = 20  # curves are not extrapolated to more than 20 times the labels at hand
 # Fractions of the labels to hold out that are compared.
 _HOLDOUT_FRACTIONS = (0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5)
@@ -83,7 +85,38 @@ class Audit:
             "near_duplicates": [self._positions(group) for group in self.near_duplicates],
             "empty": self._positions(self.empty),
             "unknown": [self.position(row) for row, _ in self.unknown],
+            "small_classes": {str(name): n for name, n in self.small_classes().items()},
         }
+
+    def small_classes(self) -> dict[Any, int]:
+        """Classes with fewer than 20 texts that a suspicious label has or suggests.
+
+        Returns
+        -------
+        dict
+            The number of texts of each.
+        """
+        named = {name for found in self.suspicious for name in (found.label, found.suggested)}
+        return {name: n for name, n in self.counts.items() if n < _SMALL_CLASS and name in named}
+
+    def how_to_read(self) -> str:
+        """Sentences on how to read the list of suspicious labels; empty if there are none.
+
+        Returns
+        -------
+        str
+        """
+        if not self.suspicious:
+            return ""
+        advice = "The most suspicious labels come first: stop where you agree with the labels."
+        small = self.small_classes()
+        if not small:
+            return advice
+        counts = [f"{name} has {format_count(n, 'text')}" for name, n in small.items()]
+        shown = ", ".join(counts[:_MAX_NAMED_CLASSES])
+        if len(counts) > _MAX_NAMED_CLASSES:
+            shown += f", and {len(counts) - _MAX_NAMED_CLASSES:,} more classes have as few"
+        return f"{advice} {shown}: suspicious labels of so small a class are less certain."
 
     def _positions(self, rows: list[int]) -> list[int]:
         return list(map(self.position, rows))

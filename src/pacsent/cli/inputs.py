@@ -238,7 +238,8 @@ def _split_by_label(table: Any, notes: _Notes) -> tuple[list[int], list[int], in
     if empty:
         notes.left_out.append(f"{format_count(len(empty), 'empty text')} ({name_rows(empty)})")
     if unlabelled:
-        notes.left_out.append(f"{format_count(len(unlabelled), 'row')} without a label")
+        count = format_count(len(unlabelled), "row")
+        notes.left_out.append(f"{count} without a label ({name_rows(unlabelled)})")
     return labelled, unlabelled, len(labelled) + len(unlabelled)
 
 
@@ -465,7 +466,8 @@ def merge_spellings(
     quiet: bool = False,
     on_variants: Callable[[str], bool] | None = None,
 ) -> list:
-    """Labels of which those that differ in case or spaces only are one class, if `merge`.
+    """Labels, one for each row of a file, of which those that differ in case or spaces only are one
+    class, if `merge`.
 
     The spelling of a `known` class is kept, otherwise the most frequent one. Without `merge` the
     spellings are named once; `on_variants` is as in `read_labelled`.
@@ -484,7 +486,13 @@ def merge_spellings(
     if not variants:
         return labels
 
-    shown = [f"{name!r} ({counts[name]:,}) for {to!r}" for name, to in variants.items()]
+    rows: dict[str, list[int]] = {name: [] for name in variants}
+    for row, label in enumerate(labels):
+        if label in rows:
+            rows[label].append(row)
+    shown = []
+    for name, to in variants.items():
+        shown.append(f"{name!r} ({counts[name]:,}, {name_rows(rows[name])}) for {to!r}")
     message = f"Labels differ in case or spaces only: {', '.join(shown)}."
     if merge:
         say(quiet)(f"{message} Each is merged with the other.")

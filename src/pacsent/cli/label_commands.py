@@ -475,6 +475,7 @@ def _describe_suspicious(result: Any, texts: list[str], ids: list | None) -> lis
     if len(result.suspicious) > len(shown):
         n_suspicious = len(result.suspicious)
         lines.append(f"These are the most suspicious {len(shown)} of {n_suspicious:,}.")
+    lines.append(result.how_to_read())
     lines.append("-o writes each with its reason.")
     return lines
 
