@@ -105,7 +105,7 @@ def html(browser: Browser, folder: Path, demo_folder: Path | None) -> None:
         page.evaluate("document.getElementById('verify').click()")
         browser.wait(page, "document.querySelectorAll('#checks li').length > 0")
         page.evaluate("document.querySelectorAll('#rows button')[2].click()")
-        browser.wait(page, "!document.getElementById('explanation').hidden")
+        browser.wait(page, "document.getElementById('explanation')?.hidden === false")
         rows = "[...document.querySelectorAll('#rows tr:not(#explanation)')]"
         page.evaluate(f"{rows}.slice({N_SHOWN}).forEach(row => {{ row.hidden = true }})")
         save(page, name)

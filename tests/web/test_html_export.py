@@ -146,13 +146,18 @@ def answered_page(chromium, case, tmp_path_factory):
     return page
 
 
-@pytest.fixture(scope="module")
-def rows(answered_page):
+def downloaded_rows(page):
     """The rows of the file that the page offers for download."""
-    with answered_page.expect_download() as download:
-        answered_page.click("#download")
+    with page.expect_download() as download:
+        page.click("#download")
     with Path(download.value.path()).open(newline="", encoding="utf-8-sig") as file:
         return list(csv.DictReader(file))
+
+
+@pytest.fixture(scope="module")
+def rows(answered_page):
+    """The rows of the file with the answers to these texts."""
+    return downloaded_rows(answered_page)
 
 
 @pytest.fixture(scope="module")
@@ -183,7 +188,8 @@ def test_a_row_without_text_has_a_reason_and_no_answer(rows):
 
     assert empty_rows
     assert {row["reason"] for row in empty_rows} == {"no text"}
-    for name in ("prediction", "probability", "set", "abstained"):
+    assert {row["abstained"] for row in empty_rows} == {"yes"}
+    for name in ("prediction", "probability", "set"):
         assert {row[name] for row in empty_rows} == {""}
 
 
@@ -288,6 +294,23 @@ def test_on_a_phone_other_texts_are_noticed(chromium, case, tmp_path):
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     page.uncheck("#header")
     until(page, "counts.innerText.includes('401 texts')")
+
+
+@pytest.mark.extra(needs="browser")
+def test_with_drift_every_row_of_the_download_says_that_it_has_no_guarantee(
+    chromium, case, tmp_path
+):
+    page = opened(chromium, case[-1])
+    passages = [passage.text for passage in load_books()[:400]]
+
+    classify(page, tmp_path / "books.csv", [*passages, " "])
+
+    *rows, empty_row = downloaded_rows(page)
+    assert {row["abstained"] for row in rows} == {"yes"}
+    assert {row["set"] for row in rows} == {""}
+    assert all(row["prediction"] for row in rows)
+    assert all(row["reason"].endswith("drift: no guarantee") for row in rows)
+    assert empty_row["reason"] == "no text; drift: no guarantee"
 
 
 def classified(page, path, content):

@@ -7,7 +7,7 @@ const explanation = byId("explanation"); // a row of the table, below the one th
 const setTexts = (texts) => Object.entries(texts).forEach(([id, text]) => { byId(id).textContent = text; });
 const setOf = (row) => (row[3] ? row[3].map((c) => about.classes[c]) : []);
 const numberOf = (n, noun) => `${n.toLocaleString("en")} ${noun}${n === 1 ? "" : "s"}`;
-let about = null, table = null, answers = [], first = 0, run = 0;
+let about = null, table = null, answers = [], first = 0, run = 0, isWithdrawn = false;
 
 const call = (action, options = {}) => new Promise((resolve, reject) => {
   const { port1, port2 } = new MessageChannel();
@@ -120,7 +120,7 @@ async function openLines(text, name) {
 
 async function classify(next) {
   const current = ++run, { rows, column } = next;
-  table = next, answers = [], first = 0;
+  table = next, answers = [], first = 0, isWithdrawn = false;
   byId("results").hidden = true;
   byId("working").hidden = false;
   await call("start");
@@ -141,7 +141,8 @@ async function classify(next) {
   byId("working").hidden = true;
   const counts = [next.name && [next.name, next.headerNote].filter(Boolean).join(": "), numberOf(rows.length, "text"), about.rule && `${nAnswered.toLocaleString("en")} answered`, about.rule && `${nAbstained.toLocaleString("en")} abstained`, nEmpty && `${nEmpty.toLocaleString("en")} empty`];
   setTexts({ drift: drift ? drift.message : "", counts: counts.filter(Boolean).join(", ") });
-  document.body.classList.toggle("drifted", Boolean(drift && drift.differs));
+  isWithdrawn = Boolean(drift && drift.differs);
+  document.body.classList.toggle("drifted", isWithdrawn);
   document.body.classList.toggle("conditional", Boolean(drift && drift.isConditional));
   byId("results").hidden = false;
   show();
@@ -194,8 +195,11 @@ function download() {
   const quoted = (cell) => (/[",\r\n]/.test(cell) ? `"${cell.replaceAll('"', '""')}"` : cell);
   const own = ["prediction", "probability", ...(about.rule ? ["set", "abstained", "reason"] : [])];
   const header = [...table.header.map((name) => (own.includes(name) ? `input_${name}` : name)), ...own];
-  const guaranteed = (row) => (about.rule ? [setOf(row).map(quoted).join(","), row[2] ? "yes" : "no", row[4]] : []);
-  const predicted = (row) => (row ? [about.classes[row[0]], row[1].toFixed(6), ...guaranteed(row)] : own.map((name) => (name === "reason" ? "no text" : "")));
+  const reasonOf = (reason) => (isWithdrawn ? [reason, "drift: no guarantee"].filter(Boolean).join("; ") : reason);
+  const setCell = (row) => (isWithdrawn ? "" : setOf(row).map(quoted).join(","));
+  const guaranteed = (row) => (about.rule ? [setCell(row), row[2] || isWithdrawn ? "yes" : "no", reasonOf(row[4])] : []);
+  const ofEmpty = { abstained: "yes", reason: reasonOf("no text") };
+  const predicted = (row) => (row ? [about.classes[row[0]], row[1].toFixed(6), ...guaranteed(row)] : own.map((name) => ofEmpty[name] || ""));
   const rows = answers.map((row, i) => [...table.rows[i], ...predicted(row)]);
   const content = [header, ...rows].map((cells) => `${cells.map(quoted).join(",")}\r\n`).join("");
   const link = element("a", "", { download: "predictions.csv", href: URL.createObjectURL(new Blob(["\ufeff", content], { type: "text/csv" })) });
