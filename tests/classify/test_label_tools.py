@@ -453,6 +453,12 @@ def test_the_page_of_a_report_warns_of_texts_that_the_model_was_fitted_on(model)
     assert f"This accuracy is too high: {warning}" in result.to_html()
 
 
+def test_one_row_that_was_left_out_is_singular(hostile_report):
+    note = replace(hostile_report, n_left_out=1).describe_overlap()
+
+    assert note == "1 of 2 rows was left out: the model was fitted on it. Measured on the other 1."
+
+
 def test_the_page_of_a_report_on_new_texts_has_no_such_warning(hostile_report):
     assert hostile_report.n_fitted == 0
     assert "This accuracy is too high" not in hostile_report.to_html()

@@ -130,9 +130,11 @@ class Diagnostics:
         if not self.n_left_out:
             return ""
         n_given = self.n + self.n_left_out
+        fitted = "were left out: the model was fitted on them"
+        if self.n_left_out == 1:
+            fitted = "was left out: the model was fitted on it"
         return (
-            f"{self.n_left_out:,} of {n_given:,} rows were left out: the model was fitted on them. "
-            f"Measured on the other {self.n:,}."
+            f"{self.n_left_out:,} of {n_given:,} rows {fitted}. Measured on the other {self.n:,}."
         )
 
     def _require_proba(self) -> np.ndarray:
