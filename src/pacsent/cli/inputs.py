@@ -486,14 +486,7 @@ def merge_spellings(
     if not variants:
         return labels
 
-    rows: dict[str, list[int]] = {name: [] for name in variants}
-    for row, label in enumerate(labels):
-        if label in rows:
-            rows[label].append(row)
-    shown = []
-    for name, to in variants.items():
-        shown.append(f"{name!r} ({counts[name]:,}, {name_rows(rows[name])}) for {to!r}")
-    message = f"Labels differ in case or spaces only: {', '.join(shown)}."
+    message = _describe_variants(labels, variants)
     if merge:
         say(quiet)(f"{message} Each is merged with the other.")
     elif on_variants is not None:
@@ -501,6 +494,20 @@ def merge_spellings(
     else:
         say(quiet)(f"{message} They are different classes; --merge-labels makes them one.")
     return [variants.get(label, label) for label in labels] if merge else labels
+
+
+def _describe_variants(labels: list, variants: dict[str, str]) -> str:
+    """A sentence about labels that differ in case or spaces, with their numbers and rows."""
+    rows: dict[str, list[int]] = {name: [] for name in variants}
+    for row, label in enumerate(labels):
+        if label in rows:
+            rows[label].append(row)
+
+    shown = []
+    for name, spelling in variants.items():
+        of_name = rows[name]
+        shown.append(f"{name!r} ({len(of_name):,}, {name_rows(of_name)}) for {spelling!r}")
+    return f"Labels differ in case or spaces only: {', '.join(shown)}."
 
 
 def _most_common(counts: Counter) -> list[str]:
