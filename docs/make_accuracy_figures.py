@@ -4,15 +4,13 @@ The first has accuracies with 100 and 1,000 labels as dots, the second the accur
 the README by the CPU seconds that it takes to fit.
 """
 
-import argparse
 import json
 from pathlib import Path
 
-from svg import Panel, key, line, sheet, text
+from svg import Panel, key, line, sheet, text, write_figures
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
-FIGURES = ROOT / "docs" / "figures"
 WIDTH, LEFT, TOP, ROW_HEIGHT = 400, 150, 78, 26
 NAMES = {"subj": "SUBJ", "mr": "MR", "trec": "TREC", "imdb": "IMDb", "20news": "20news"}
 NAMES["books-another-book"] = "another book"
@@ -69,12 +67,4 @@ DRAWINGS = {"few-labels.svg": few_labels, "tools.svg": tools}
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--check", action="store_true")
-    check = parser.parse_args().check
-    for name, draw in DRAWINGS.items():
-        path = FIGURES / name
-        drawn = draw()
-        if check and (not path.exists() or path.read_text(encoding="utf-8") != drawn):
-            raise SystemExit(f"{path.name} is out of date: make pages")
-        path.write_text(drawn, encoding="utf-8")
+    write_figures(DRAWINGS, __doc__)

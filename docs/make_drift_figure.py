@@ -3,15 +3,13 @@
 `--check` only compares.
 """
 
-import argparse
 import json
 from pathlib import Path
 
-from svg import Panel, key, sheet, text
+from svg import Panel, key, sheet, text, write_figures
 
 ROOT = Path(__file__).parents[1]
 RESULT = ROOT / "benchmarks" / "results" / "simulate" / "drift.json"
-FIGURE = ROOT / "docs" / "figures" / "drift.svg"
 LIMITS = (0.36, 0.48)
 TICKS = (0.36, 0.4, 0.44, 0.48)
 WIDTH = 400  # a phone's
@@ -34,11 +32,10 @@ def figure(rows: list[dict]) -> str:
     return sheet(WIDTH, 406, "Certified bound against true risk", parts)
 
 
+def drawn() -> str:
+    """The figure of the stored result."""
+    return figure(json.loads(RESULT.read_text(encoding="utf-8"))["rows"])
+
+
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--check", action="store_true")
-    check = parser.parse_args().check
-    drawn = figure(json.loads(RESULT.read_text(encoding="utf-8"))["rows"])
-    if check and (not FIGURE.exists() or FIGURE.read_text(encoding="utf-8") != drawn):
-        raise SystemExit(f"{FIGURE.name} is out of date: make pages")
-    FIGURE.write_text(drawn, encoding="utf-8")
+    write_figures({"drift.svg": drawn}, __doc__)

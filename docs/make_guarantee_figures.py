@@ -5,19 +5,17 @@ example of docs/start.md), set-misses.svg 400 calibration sets, violations.svg e
 repeats.svg simulated repeats, and bound.svg the bound by the number of held-out labels.
 """
 
-import argparse
 import json
 import math
 from pathlib import Path
 
-from svg import Panel, key, line, sheet, text
+from svg import Panel, key, line, sheet, text, write_figures
 
 from pacsent.bounds.binomial import upper_limit
 from pacsent.bounds.rounding import percent
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
-FIGURES = ROOT / "docs" / "figures"
 WIDTH = 400  # a phone's
 ALLOWED = 5  # %
 BIN_WIDTH = 0.5  # points of a histogram of misses
@@ -280,12 +278,4 @@ DRAWINGS = {
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--check", action="store_true")
-    check = parser.parse_args().check
-    for name, draw in DRAWINGS.items():
-        path = FIGURES / name
-        drawn = draw()
-        if check and (not path.exists() or path.read_text(encoding="utf-8") != drawn):
-            raise SystemExit(f"{path.name} is out of date: make pages")
-        path.write_text(drawn, encoding="utf-8")
+    write_figures(DRAWINGS, __doc__)

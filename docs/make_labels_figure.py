@@ -3,16 +3,14 @@
 `--check` only compares.
 """
 
-import argparse
 import json
 import math
 from pathlib import Path
 
-from svg import Panel, sheet, text
+from svg import Panel, sheet, text, write_figures
 
 ROOT = Path(__file__).parents[1]
 RESULT = ROOT / "benchmarks" / "results" / "labels" / "next.json"
-FIGURE = ROOT / "docs" / "figures" / "labels.svg"
 WIDTH = 400  # a phone's
 SIZES = (50, 100, 200, 500)
 PERCENTAGES = (0, 15, 30, 45, 60, 75, 90)
@@ -44,11 +42,10 @@ def figure(rows: list[dict]) -> str:
     return sheet(WIDTH, 356, "Error by number of labels", panel.parts)
 
 
+def drawn() -> str:
+    """The figure of the stored result."""
+    return figure(json.loads(RESULT.read_text(encoding="utf-8"))["rows"])
+
+
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--check", action="store_true")
-    check = parser.parse_args().check
-    drawn = figure(json.loads(RESULT.read_text(encoding="utf-8"))["rows"])
-    if check and (not FIGURE.exists() or FIGURE.read_text(encoding="utf-8") != drawn):
-        raise SystemExit(f"{FIGURE.name} is out of date: make pages")
-    FIGURE.write_text(drawn, encoding="utf-8")
+    write_figures({"labels.svg": drawn}, __doc__)

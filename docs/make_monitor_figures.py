@@ -4,16 +4,14 @@ The first shows the evidence of a drift monitor along three streams, the second 
 texts of another kind are found.
 """
 
-import argparse
 import json
 import math
 from pathlib import Path
 
-from svg import Panel, key, sheet, text
+from svg import Panel, key, sheet, text, write_figures
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
-FIGURES = ROOT / "docs" / "figures"
 WIDTH = 400  # a phone's
 POWERS = (-4, 10)  # of ten, from the lowest evidence to the highest that is drawn
 SUPERSCRIPTS = str.maketrans("0123456789\u2212", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
@@ -94,12 +92,4 @@ DRAWINGS = {"evidence.svg": evidence, "drift-found.svg": found}
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--check", action="store_true")
-    check = parser.parse_args().check
-    for name, draw in DRAWINGS.items():
-        path = FIGURES / name
-        drawn = draw()
-        if check and (not path.exists() or path.read_text(encoding="utf-8") != drawn):
-            raise SystemExit(f"{path.name} is out of date: make pages")
-        path.write_text(drawn, encoding="utf-8")
+    write_figures(DRAWINGS, __doc__)

@@ -4,11 +4,14 @@ A figure has its own background, and its colours follow the reader's setting. ma
 make_drift_figure.py use it.
 """
 
+import argparse
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from html import escape
 from math import ceil, floor, log10
 from pathlib import Path
+
+FIGURES = Path(__file__).parent / "figures"
 
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 
@@ -168,3 +171,18 @@ def is_same_figure(path: Path, drawn: str, tolerance: float = 2) -> bool:
         return False
     pairs = zip(NUMBER.findall(stored), NUMBER.findall(drawn), strict=True)
     return all(abs(float(a) - float(b)) <= tolerance for a, b in pairs)
+
+
+def write_figures(drawings: Mapping[str, Callable[[], str]], description: str) -> None:
+    """Write figures of docs/figures, by file name; with the option --check only compare them."""
+    parser = argparse.ArgumentParser(description=description.splitlines()[0])
+    parser.add_argument("--check", action="store_true")
+    check = parser.parse_args().check
+
+    for name, draw in drawings.items():
+        path = FIGURES / name
+        drawn = draw()
+        is_same = path.exists() and path.read_text(encoding="utf-8") == drawn
+        if check and not is_same:
+            raise SystemExit(f"{name} is out of date: make pages")
+        path.write_text(drawn, encoding="utf-8")
